@@ -1,0 +1,141 @@
+"""Events to log rows and back, strictly: what does not fit is refused, never coerced.
+
+A row names its kind and schema in columns, never a class path, so classes may move. The table
+``KINDS`` is ours and not a cattrs tagged union: those drop the tag silently when the declared type
+is lost. Fields that have a default are left out of the body while they hold it.
+
+A kind that was recorded never changes meaning. A change of shape raises its schema number and adds
+one pure ``dict -> dict`` step in ``upcast``; the golden row of the old schema stays in the tests.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import orjson
+from cattrs import Converter
+from cattrs.errors import CattrsError
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+
+from trioroute.events import fleet, health, lifecycle, pins, requests, scrapes, sections
+from trioroute.events.upcast import UPCASTS
+
+Event = (
+    lifecycle.Started
+    | lifecycle.Configured
+    | lifecycle.Orphaned
+    | lifecycle.Stopped
+    | lifecycle.Checked
+    | lifecycle.Gap
+    | fleet.ReplicaJoined
+    | fleet.ReplicaLeft
+    | fleet.Draining
+    | scrapes.Scraped
+    | scrapes.ScrapeFailed
+    | requests.Dispatched
+    | requests.Failed
+    | requests.Released
+    | requests.Refused
+    | pins.Bound
+    | pins.Spilled
+    | pins.Rebound
+    | pins.Unbound
+    | health.Ejected
+    | health.Probing
+    | health.Live
+)
+
+
+class UnreadableEvent(ValueError):
+    """A row this release cannot read: unknown kind, newer schema, or another shape of body."""
+
+
+@attrs.frozen
+class Kind:
+    """How one kind is written and read; ``schema`` is what this release writes."""
+
+    name: str
+    cls: type
+    schema: int
+    unstructure: Callable[[Any], dict[str, Any]]
+    structure: Callable[[Any, Any], Any]
+
+
+def _strict(kind: type) -> Callable[[object, object], object]:
+    def structure(value: object, _: object) -> object:
+        if type(value) is not kind:
+            raise TypeError(f"expected {kind.__name__}, found {value!r}")
+        return value
+
+    return structure
+
+
+def _converter() -> Converter:
+    converter = Converter(detailed_validation=False, unstruct_collection_overrides={tuple: list})
+    for primitive in (int, str, bool):
+        converter.register_structure_hook(primitive, _strict(primitive))
+    for cls in (*_section_classes(), scrapes.Reading):
+        _register(converter, cls, omit=cls is scrapes.Reading)
+    return converter
+
+
+def _section_classes() -> tuple[type, ...]:
+    inner = (sections.Slack,)
+    outer = tuple(field.type for field in attrs.fields(sections.InForce) if field.type is not None)
+    return (*inner, *outer, sections.InForce)
+
+
+def _register(converter: Converter, cls: type, *, omit: bool) -> tuple[Any, Any]:
+    unstructure: Any = make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=omit)
+    structure: Any = make_dict_structure_fn(
+        cls, converter, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False
+    )
+    converter.register_unstructure_hook(cls, unstructure)
+    converter.register_structure_hook(cls, structure)
+    return unstructure, structure
+
+
+def _table() -> dict[str, Kind]:
+    converter = _converter()
+    kinds: dict[str, Kind] = {}
+    for cls in Event.__args__:
+        unstructure, structure = _register(converter, cls, omit=True)
+        schema = len(UPCASTS.get(cls.__name__, ())) + 1
+        kinds[cls.__name__] = Kind(cls.__name__, cls, schema, unstructure, structure)
+    return kinds
+
+
+KINDS: dict[str, Kind] = _table()
+_BY_CLASS: dict[type, Kind] = {kind.cls: kind for kind in KINDS.values()}
+
+
+def kind_of(event: Event) -> Kind:
+    return _BY_CLASS[type(event)]
+
+
+def encode(event: Event) -> bytes:
+    """The body of a row: compact JSON.
+
+    Raises TypeError for a value JSON cannot hold (an integer beyond 64 bits, a lone surrogate).
+    """
+    return orjson.dumps(_BY_CLASS[type(event)].unstructure(event))
+
+
+def decode(kind: str, schema: int, body: bytes) -> Event:
+    """The event of a row, of whatever earlier schema. Raises UnreadableEvent."""
+    known = KINDS.get(kind)
+    if known is None:
+        raise UnreadableEvent(f"unknown event kind {kind!r}: written by a newer trioroute")
+    if not 1 <= schema <= known.schema:
+        raise UnreadableEvent(
+            f"{kind} has schema {schema}, this release knows up to {known.schema}: "
+            "written by a newer trioroute"
+        )
+    try:
+        fields = orjson.loads(body)
+        for step in UPCASTS.get(kind, ())[schema - 1 :]:
+            fields = step(fields)
+        event: Event = known.structure(fields, known.cls)
+    except (ValueError, TypeError, KeyError, CattrsError) as error:
+        raise UnreadableEvent(f"{kind} has an unreadable body: {error!r}") from error
+    return event

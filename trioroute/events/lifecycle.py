@@ -1,0 +1,54 @@
+"""What happened to the router itself."""
+
+import attrs
+
+from trioroute.events.sections import InForce
+
+
+@attrs.frozen(kw_only=True)
+class Started:
+    """The router opened its log and is about to listen. Time may step back here and only here."""
+
+    router: str
+    release: str
+    rules: int
+
+
+@attrs.frozen(kw_only=True)
+class Configured:
+    """These settings are in force from here on; secrets are not among them."""
+
+    settings: InForce
+
+
+@attrs.frozen(kw_only=True)
+class Orphaned:
+    """Dispatches of an earlier run that have no end in the log: the router died under them."""
+
+    dispatches: tuple[int, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Stopped:
+    """The router ended in order; nothing follows but a ``Started``."""
+
+    cause: str
+
+
+@attrs.frozen(kw_only=True)
+class Checked:
+    """The digest of the state as it was just before this event; replay must find the same."""
+
+    digest: int
+    in_flight: int
+    session_pins: int
+    prefix_pins: int
+
+
+@attrs.frozen(kw_only=True)
+class Gap:
+    """The store could not be written: this many events of this span are not in the log."""
+
+    lost: int
+    from_ms: int
+    to_ms: int

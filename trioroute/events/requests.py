@@ -1,0 +1,76 @@
+"""What happened to requests. The version of a ``Dispatched`` is the dispatch's number.
+
+No prompt, no completion, no header value is in any of them: keys are keyed digests, and
+``request_id`` is the client's only if it is harmless (``[A-Za-z0-9._:-]{1,128}``).
+"""
+
+import attrs
+
+from trioroute.events.words import Blame, Cause, Outcome, Reason, RefusalCode
+
+
+@attrs.frozen(kw_only=True)
+class Dispatched:
+    """A replica was chosen and the weight reserved, in one step.
+
+    ``home`` is the pinned replica that was looked at, ``draw`` the random number of the command,
+    ``tried`` and ``earlier`` the replicas and dispatch numbers of this request's failed attempts.
+    ``response`` is the digest of the ``previous_response_id`` (RULES 5.11).
+    """
+
+    request_id: str
+    model: str
+    attempt: int
+    replica: str
+    reason: Reason
+    weight_m: int
+    session: str | None
+    prefix: str | None
+    home: str | None
+    draw: int
+    policy: str
+    prompt_bytes: int
+    response: str | None = None
+    tried: tuple[str, ...] = ()
+    earlier: tuple[int, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Failed:
+    """An attempt ended before any byte reached the client."""
+
+    dispatch: int
+    cause: Cause
+    blame: Blame
+    status: int | None
+    retry_after_ms: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Released:
+    """A dispatch ended for good. ``None`` is unknown, never zero.
+
+    ``response`` is the digest of the response id it made, if it may be followed up (RULES 5.11).
+    """
+
+    dispatch: int
+    outcome: Outcome
+    cause: Cause
+    blame: Blame
+    status: int | None
+    ttfb_ms: int | None
+    duration_ms: int
+    bytes: int
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    response: str | None = None
+    retry_after_ms: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Refused:
+    """A request that was never dispatched, or not again."""
+
+    request_id: str
+    code: RefusalCode
+    model: str | None = None

@@ -1,0 +1,39 @@
+"""What replicas said when they were scraped. Floats ended at the edge: here are integers."""
+
+import attrs
+
+from trioroute.events.words import Cause
+
+
+@attrs.frozen(kw_only=True)
+class Reading:
+    """One good scrape. ``None`` is unknown, never zero (RULES 3).
+
+    ``running`` and ``waiting`` count requests, summed over the engines of the page; ``kv_m`` is the
+    share of KV blocks in use in thousandths; ``tokens`` is the generated-token counter; ``own`` is
+    what this router had in flight there when the reading was taken; ``models`` is set when the
+    replica was asked and serves something else than known so far.
+    """
+
+    running: int | None
+    waiting: int | None
+    kv_m: int | None
+    tokens: int | None
+    asleep: bool
+    own: int
+    models: tuple[str, ...] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Scraped:
+    """Good scrapes of one round: changed readings, and who answered with the reading before."""
+
+    readings: dict[str, Reading]
+    same: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class ScrapeFailed:
+    replica: str
+    cause: Cause
+    status: int | None = None
