@@ -53,8 +53,8 @@ BindCause = Literal["new"]
 SpillCause = Literal["queue", "running", "busy", "stalled", "full", "tried"]
 """Why a pin could not be used although its replica is LIVE (RULES 4, step 4)."""
 
-DeadPin = Literal["ejected", "probing", "draining", "joining", "asleep", "gone", "elsewhere"]
-"""Why a pin's replica cannot hold a pin (RULES 5.8); ``elsewhere``: not in this model's pool."""
+DeadPin = Literal["ejected", "probing", "draining", "joining", "asleep", "gone"]
+"""Why a pin's replica cannot hold a pin (RULES 5.8)."""
 
 RebindCause = Literal[
     "spills",  # RULES 5.5

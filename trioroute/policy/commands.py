@@ -1,0 +1,152 @@
+"""What the world asks of the core. Whatever is not deterministic is already a value in here."""
+
+import attrs
+
+from trioroute.events import InForce, Reading
+from trioroute.events.words import Blame, Cause, Outcome, RefusalCode
+
+
+@attrs.frozen(kw_only=True)
+class Arrive:
+    """A request wants a replica, for the first time or, with ``tried``, again (RULES 4.6).
+
+    ``prompt_bytes`` is the UTF-8 length of the prompt text; ``session``, ``prefix`` and
+    ``response`` are keyed digests. ``draw`` is 63 random bits, used by the fallback only.
+    """
+
+    at_ms: int
+    request_id: str
+    model: str
+    prompt_bytes: int
+    session: str | None = None
+    prefix: str | None = None
+    response: str | None = None
+    draw: int = 0
+    attempt: int = 1
+    tried: tuple[str, ...] = ()
+    earlier: tuple[int, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Fail:
+    """An attempt ended without a byte for the client, and the request moves on."""
+
+    at_ms: int
+    dispatch: int
+    cause: Cause
+    blame: Blame
+    status: int | None = None
+    retry_after_ms: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Finish:
+    """A dispatch ended, and its request with it."""
+
+    at_ms: int
+    dispatch: int
+    outcome: Outcome
+    cause: Cause
+    blame: Blame
+    status: int | None
+    ttfb_ms: int | None
+    duration_ms: int
+    bytes: int
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    response: str | None = None
+    retry_after_ms: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Refuse:
+    """The edge turned a request away by itself, or its wait was over."""
+
+    at_ms: int
+    request_id: str
+    code: RefusalCode
+    model: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Observe:
+    """Good scrapes of a round."""
+
+    at_ms: int
+    readings: dict[str, Reading]
+
+
+@attrs.frozen(kw_only=True)
+class ObserveFailure:
+    at_ms: int
+    replica: str
+    cause: Cause
+    status: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Join:
+    at_ms: int
+    replica: str
+    url: str
+    models: tuple[str, ...] = ()
+    engine: str = "vllm"
+
+
+@attrs.frozen(kw_only=True)
+class Leave:
+    at_ms: int
+    replica: str
+
+
+@attrs.frozen(kw_only=True)
+class Drain:
+    at_ms: int
+    replica: str
+    on: bool
+
+
+@attrs.frozen(kw_only=True)
+class Start:
+    """The log was folded and is ours: say so, and close what the last run left open."""
+
+    at_ms: int
+    router: str
+    release: str
+    rules: int
+
+
+@attrs.frozen(kw_only=True)
+class Configure:
+    at_ms: int
+    settings: InForce
+
+
+@attrs.frozen(kw_only=True)
+class Stop:
+    at_ms: int
+    cause: str
+
+
+@attrs.frozen(kw_only=True)
+class Tick:
+    """Time passed: expiries, PROBING to LIVE, the digest."""
+
+    at_ms: int
+
+
+Command = (
+    Arrive
+    | Fail
+    | Finish
+    | Refuse
+    | Observe
+    | ObserveFailure
+    | Join
+    | Leave
+    | Drain
+    | Start
+    | Configure
+    | Stop
+    | Tick
+)

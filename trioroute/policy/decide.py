@@ -1,0 +1,219 @@
+"""``decide(state, command) -> events``: pure, and the only place where events come from."""
+
+from collections.abc import Callable
+from typing import Any
+
+from trioroute.events import (
+    Checked,
+    Configured,
+    Dispatched,
+    Draining,
+    Event,
+    Failed,
+    Orphaned,
+    Refused,
+    Released,
+    ReplicaJoined,
+    ReplicaLeft,
+    Started,
+    Stopped,
+)
+from trioroute.events.words import RefusalCode
+from trioroute.policy import commands as c
+from trioroute.policy.pinning import expired_pins, pin_events
+from trioroute.policy.recovery import judge_ending, observe, observe_failure, progress
+from trioroute.policy.select import Choice, choose
+from trioroute.policy.weigh import weight_m
+from trioroute.projections import State
+from trioroute.projections.digest import digest
+
+CHECK_EVERY_EVENTS = 10_000
+CHECK_EVERY_MS = 60_000
+
+
+def decide(state: State, command: c.Command) -> list[Event]:
+    """What happens because of ``command``. Reads the state, changes nothing, never raises.
+
+    An ``Arrive`` gives ``Dispatched`` and its pin events, or ``Refused``, or nothing: then only
+    full replicas were found (the request may wait), or a retry has no replica left.
+    """
+    return _RULES[type(command)](state, command)
+
+
+def _arrive(state: State, command: c.Arrive) -> list[Event]:
+    choice = choose(state, command)
+    if choice.verdict == "chosen":
+        dispatched = _dispatched(state, command, choice)
+        return [dispatched, *pin_events(state, command, choice, state.position + 1)]
+    if choice.verdict == "unhealthy":
+        return [_refused(command, "no_healthy_instances")]
+    if choice.verdict == "unknown_model":
+        return [_refused(command, "model_not_found")]
+    return []
+
+
+def _dispatched(state: State, command: c.Arrive, choice: Choice) -> Dispatched:
+    assert choice.replica is not None
+    assert choice.reason is not None
+    return Dispatched(
+        request_id=command.request_id,
+        model=command.model,
+        attempt=command.attempt,
+        replica=choice.replica,
+        reason=choice.reason,
+        weight_m=weight_m(state, command.model, command.prompt_bytes),
+        session=command.session,
+        prefix=command.prefix,
+        home=choice.pin.replica if choice.pin is not None else None,
+        draw=command.draw,
+        policy=state.settings.policy.name,
+        prompt_bytes=command.prompt_bytes,
+        response=command.response,
+        tried=command.tried,
+        earlier=command.earlier,
+    )
+
+
+def _refused(command: c.Arrive, code: RefusalCode) -> Refused:
+    return Refused(request_id=command.request_id, code=code, model=command.model)
+
+
+def arrive_of(event: Dispatched, at_ms: int) -> c.Arrive:
+    """The command behind a recorded decision, so that it can be taken again."""
+    return c.Arrive(
+        at_ms=at_ms,
+        request_id=event.request_id,
+        model=event.model,
+        prompt_bytes=event.prompt_bytes,
+        session=event.session,
+        prefix=event.prefix,
+        response=event.response,
+        draw=event.draw,
+        attempt=event.attempt,
+        tried=event.tried,
+        earlier=event.earlier,
+    )
+
+
+def _fail(state: State, command: c.Fail) -> list[Event]:
+    flight = state.load.flights.get(command.dispatch)
+    if flight is None:
+        return []
+    failed = Failed(
+        dispatch=command.dispatch,
+        cause=command.cause,
+        blame=command.blame,
+        status=command.status,
+        retry_after_ms=command.retry_after_ms,
+    )
+    return [failed, *judge_ending(state, flight.replica, command, before_first_byte=True)]
+
+
+def _finish(state: State, command: c.Finish) -> list[Event]:
+    flight = state.load.flights.get(command.dispatch)
+    if flight is None:
+        return []
+    released = Released(
+        dispatch=command.dispatch,
+        outcome=command.outcome,
+        cause=command.cause,
+        blame=command.blame,
+        status=command.status,
+        ttfb_ms=command.ttfb_ms,
+        duration_ms=command.duration_ms,
+        bytes=command.bytes,
+        prompt_tokens=command.prompt_tokens,
+        completion_tokens=command.completion_tokens,
+        response=command.response,
+        retry_after_ms=command.retry_after_ms,
+    )
+    early = command.ttfb_ms is None
+    return [released, *judge_ending(state, flight.replica, command, before_first_byte=early)]
+
+
+def _refuse(state: State, command: c.Refuse) -> list[Event]:
+    return [Refused(request_id=command.request_id, code=command.code, model=command.model)]
+
+
+def _join(state: State, command: c.Join) -> list[Event]:
+    known = state.fleet.replicas.get(command.replica)
+    if (
+        known is not None
+        and known.url == command.url
+        and known.engine == command.engine
+        and command.models in ((), known.models)
+    ):
+        return []
+    return [
+        ReplicaJoined(
+            replica=command.replica,
+            url=command.url,
+            models=command.models,
+            engine=command.engine,
+        )
+    ]
+
+
+def _leave(state: State, command: c.Leave) -> list[Event]:
+    if command.replica not in state.fleet.replicas:
+        return []
+    return [ReplicaLeft(replica=command.replica)]
+
+
+def _drain(state: State, command: c.Drain) -> list[Event]:
+    known = state.fleet.replicas.get(command.replica)
+    if known is None or known.draining == command.on:
+        return []
+    return [Draining(replica=command.replica, on=command.on)]
+
+
+def _start(state: State, command: c.Start) -> list[Event]:
+    events: list[Event] = [
+        Started(router=command.router, release=command.release, rules=command.rules)
+    ]
+    if state.load.flights:
+        events.append(Orphaned(dispatches=tuple(state.load.flights)))
+    return events
+
+
+def _configure(state: State, command: c.Configure) -> list[Event]:
+    return [Configured(settings=command.settings)]
+
+
+def _stop(state: State, command: c.Stop) -> list[Event]:
+    return [Stopped(cause=command.cause)]
+
+
+def _tick(state: State, command: c.Tick) -> list[Event]:
+    """A due check comes alone: its digest is of the state just before it."""
+    at_ms = command.at_ms
+    behind = state.position - state.checked_at
+    if behind >= CHECK_EVERY_EVENTS or (behind and at_ms - state.checked_ms >= CHECK_EVERY_MS):
+        checked = Checked(
+            digest=digest(state),
+            in_flight=len(state.load.flights),
+            session_pins=len(state.pins.session),
+            prefix_pins=len(state.pins.prefix),
+        )
+        return [checked]
+    events = expired_pins(state, at_ms)
+    for name, health in state.health.items():
+        events += progress(state, name, health, at_ms, health.good_scrapes)
+    return events
+
+
+_RULES: dict[type, Callable[[State, Any], list[Event]]] = {
+    c.Arrive: _arrive,
+    c.Fail: _fail,
+    c.Finish: _finish,
+    c.Refuse: _refuse,
+    c.Observe: observe,
+    c.ObserveFailure: observe_failure,
+    c.Join: _join,
+    c.Leave: _leave,
+    c.Drain: _drain,
+    c.Start: _start,
+    c.Configure: _configure,
+    c.Stop: _stop,
+    c.Tick: _tick,
+}

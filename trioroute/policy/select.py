@@ -1,0 +1,209 @@
+"""Choosing a replica: the five steps of RULES 4, in order, each leaving what it saw.
+
+The trace a choice leaves is what ``replay`` prints, so the explanation cannot drift from the rule.
+Composite scores, consistent hashing and "never rebind" lost: see RULES 1 for what they did.
+"""
+
+from typing import Literal
+
+import attrs
+
+from trioroute.events.words import DeadPin, PinKind, Reason, SpillCause
+from trioroute.policy.candidates import Candidate, look
+from trioroute.policy.commands import Arrive
+from trioroute.projections import Pin, State
+
+Verdict = Literal["chosen", "wait", "unhealthy", "unknown_model", "exhausted"]
+"""``wait``: only full replicas (RULES 4.7); ``exhausted``: a retry that has tried them all."""
+
+
+@attrs.frozen(slots=True)
+class PinLook:
+    """The pin that step 4 looked at. ``dead`` and ``spill`` say why it was not usable."""
+
+    kind: PinKind
+    key: str
+    replica: str
+    spills: int
+    usable: bool
+    dead: DeadPin | None
+    spill: SpillCause | None
+    force: bool
+    bound_by: int
+
+
+@attrs.frozen(slots=True)
+class Choice:
+    """A decision and the trace of its steps; the tuples keep the pool's order."""
+
+    verdict: Verdict
+    replica: str | None
+    reason: Reason | None
+    pool: tuple[Candidate, ...]
+    routable: tuple[Candidate, ...] = ()
+    no_wait: tuple[Candidate, ...] = ()
+    least: Candidate | None = None
+    min_running_m: int = 0
+    pin: PinLook | None = None
+
+    @property
+    def chosen_is_live(self) -> bool:
+        """Only a LIVE replica may take a pin (RULES 5.8)."""
+        return any(c.name == self.replica and c.standing == "LIVE" for c in self.pool)
+
+
+def choose(state: State, arrive: Arrive) -> Choice:
+    """Take the five steps for one request; reads the state and changes nothing."""
+    at_ms = arrive.at_ms
+    pool = tuple(
+        look(state, replica, at_ms, arrive.tried) for replica in state.fleet.pool(arrive.model)
+    )
+    if not pool and _never_served(state, arrive.model):
+        return Choice("unknown_model", None, None, pool)
+    routable = tuple(c for c in pool if c.standing in ("LIVE", "PROBING"))  # step 1
+    if not routable:
+        return _fallback(pool, arrive)
+    untried = [c for c in routable if not c.tried]
+    if not untried:
+        return Choice("exhausted", None, None, pool, routable)
+    response = _response_home(state, arrive, untried)
+    if response is not None:
+        return Choice("chosen", response, "affinity:response", pool, routable)
+    free = [c for c in untried if not c.full]
+    if not free:
+        return Choice("wait", None, None, pool, routable)
+    no_wait = _no_wait(free)
+    least = _least_loaded(no_wait, state.load.cursor.get(arrive.model, 0))
+    min_running_m = min(c.running_m for c in no_wait)
+    pin = _look_at_pin(state, arrive, pool, min_running_m)
+    if pin is not None and pin.usable:
+        reason: Reason = "affinity:session" if pin.kind == "session" else "affinity:prefix"
+        return Choice(
+            "chosen", pin.replica, reason, pool, routable, no_wait, least, min_running_m, pin
+        )
+    return Choice("chosen", least.name, "load", pool, routable, no_wait, least, min_running_m, pin)
+
+
+def _never_served(state: State, model: str) -> bool:
+    """404 needs certainty: while a replica has not told its models yet, the answer is 503."""
+    if model in state.fleet.seen_models:
+        return False
+    return bool(state.fleet.replicas) and all(r.models for r in state.fleet.replicas.values())
+
+
+def _no_wait(free: list[Candidate]) -> tuple[Candidate, ...]:
+    """Step 2: LIVE without a queue; else all LIVE; else PROBING."""
+    live = [c for c in free if c.standing == "LIVE"]
+    calm = [c for c in live if not c.queueing]
+    return tuple(calm or live or free)
+
+
+def _least_loaded(candidates: tuple[Candidate, ...], cursor: int) -> Candidate:
+    """Step 3: the minimum of effective_running; ties go round, LIVE before PROBING."""
+    least_m = min(c.effective_running_m for c in candidates)
+    tied = [c for c in candidates if c.effective_running_m == least_m]
+    live = [c for c in tied if c.standing == "LIVE"] or tied
+    after = [c for c in live if c.ordinal > cursor]
+    return after[0] if after else live[0]
+
+
+def _fallback(pool: tuple[Candidate, ...], arrive: Arrive) -> Choice:
+    """Step 5: nobody routable. The only way a request reaches an EJECTED replica."""
+    ejected = [c for c in pool if c.standing == "EJECTED" and not c.tried]
+    if ejected:
+        name = ejected[arrive.draw % len(ejected)].name
+        return Choice("chosen", name, "fallback", pool)
+    return Choice("exhausted" if arrive.tried else "unhealthy", None, None, pool)
+
+
+def _response_home(state: State, arrive: Arrive, untried: list[Candidate]) -> str | None:
+    """RULES 5.11: only the replica that made a response can continue it."""
+    if arrive.response is None:
+        return None
+    held = state.pins.response.get(arrive.response)
+    if held is None or arrive.at_ms - held.at_ms >= state.settings.pins.session_ttl_ms:
+        return None
+    for candidate in untried:
+        if candidate.name == held.replica and candidate.standing == "LIVE":
+            return held.replica
+    return None
+
+
+def _look_at_pin(
+    state: State, arrive: Arrive, pool: tuple[Candidate, ...], min_running_m: int
+) -> PinLook | None:
+    """Step 4: the session's pin first; only when the session has none, the prefix's."""
+    at_ms = arrive.at_ms
+    if arrive.session is not None:
+        pin = state.pins.session.get(arrive.session)
+        if pin is not None and not session_expired(state, pin, at_ms):
+            return _judge(state, arrive, "session", arrive.session, pin, pool, min_running_m)
+    if arrive.prefix is not None:
+        pin = state.pins.prefix.get(arrive.prefix)
+        if pin is not None and not prefix_expired(state, pin, at_ms):
+            return _judge(state, arrive, "prefix", arrive.prefix, pin, pool, min_running_m)
+    return None
+
+
+def session_expired(state: State, pin: Pin, at_ms: int) -> bool:
+    """RULES 5.3: idle for the whole time; a running request counts as use."""
+    return not pin.running and at_ms - pin.used_ms >= state.settings.pins.session_ttl_ms
+
+
+def prefix_expired(state: State, pin: Pin, at_ms: int) -> bool:
+    """RULES 5.3: counted from binding, however often it was used."""
+    return at_ms - pin.bound_ms >= state.settings.pins.prefix_ttl_ms
+
+
+def _judge(
+    state: State,
+    arrive: Arrive,
+    kind: PinKind,
+    key: str,
+    pin: Pin,
+    pool: tuple[Candidate, ...],
+    min_running_m: int,
+) -> PinLook:
+    home = next((c for c in pool if c.name == pin.replica), None)
+    slack = state.settings.policy.slack
+    allowed = slack.session if kind == "session" else slack.prefix
+    dead = _dead(state, home)
+    spill: SpillCause | None = None
+    force = False
+    if dead is None and home is not None:
+        spill = _spill_cause(home, min_running_m + allowed * 1000)
+        gap_m = max(state.settings.pins.force_rebind, allowed + 2) * 1000
+        force = spill is not None and home.running_m - min_running_m >= gap_m  # RULES 5.6
+    usable = dead is None and spill is None
+    return PinLook(kind, key, pin.replica, pin.spills, usable, dead, spill, force, pin.bound_by)
+
+
+_DEAD: dict[str, DeadPin] = {
+    "EJECTED": "ejected",
+    "PROBING": "probing",
+    "DRAINING": "draining",
+    "JOINING": "joining",
+}
+
+
+def _dead(state: State, home: Candidate | None) -> DeadPin | None:
+    """RULES 5.8: a pin whose replica is out of traffic blocks nothing."""
+    if home is None:
+        return "gone"
+    if home.standing == "JOINING" and state.health[home.name].asleep:
+        return "asleep"
+    return _DEAD.get(home.standing)
+
+
+def _spill_cause(home: Candidate, limit_m: int) -> SpillCause | None:
+    if home.tried:
+        return "tried"
+    if home.full:
+        return "full"
+    if home.queueing == "queue":
+        return "queue"
+    if home.queueing == "busy":
+        return "busy"
+    if home.queueing == "stalled":
+        return "stalled"
+    return "running" if home.running_m > limit_m else None

@@ -1,0 +1,41 @@
+"""A cheap checksum of the state, logged in ``Checked`` and found again by replay.
+
+Replicas and flights are few and summed when asked; pins may be many and keep their own sum. A sum
+does not depend on the order of a table, so no order has to be kept for it.
+"""
+
+import zlib
+
+from trioroute.projections.state import State
+
+
+def digest(state: State) -> int:
+    """63 bits over everything that decides the future."""
+    total = state.pins.digest + len(state.pins.session) + (len(state.pins.prefix) << 20)
+    total += len(state.pins.response) << 40
+    for name, health in state.health.items():
+        total += _sum(
+            f"h{name} {health.stage} {health.since_ms} {health.live_since_ms} {health.n} "
+            f"{health.until_ms} {health.scrape_failures} {health.request_failures} "
+            f"{health.good_scrapes} {health.busy_until_ms} {health.moved_ms} {health.asleep}"
+        )
+    for name, replica in state.fleet.replicas.items():
+        total += _sum(f"f{name} {replica.url} {replica.models} {replica.ordinal}")
+        total += int(replica.draining)
+    for name, own in state.load.replicas.items():
+        total += _sum(
+            f"l{name} {own.own} {own.wlc_m} {own.running} {own.waiting} {own.own_at_scrape} "
+            f"{own.read_at_ms}"
+        )
+    for model, cursor in state.load.cursor.items():
+        total += _sum(f"c{model} {cursor}")
+    for model, seen in state.load.calibration.items():
+        total += _sum(f"b{model} {seen.bytes} {seen.tokens}")
+    for number, flight in state.load.flights.items():
+        total += _sum(f"d{number} {flight.replica} {flight.weight_m}")
+    return total & 0x7FFF_FFFF_FFFF_FFFF
+
+
+def _sum(text: str) -> int:
+    data = text.encode()
+    return zlib.crc32(data) << 20 ^ zlib.adler32(data)

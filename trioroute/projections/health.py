@@ -1,0 +1,170 @@
+"""Every replica's place in traffic, its streaks and its evidence (RULES 6)."""
+
+from typing import Literal
+
+import attrs
+
+from trioroute.events import (
+    Ejected,
+    Failed,
+    Live,
+    Probing,
+    Reading,
+    Released,
+    ReplicaJoined,
+    Scraped,
+    ScrapeFailed,
+)
+from trioroute.events.sections import InForce
+
+Stage = Literal["JOINING", "LIVE", "EJECTED", "PROBING"]
+
+FAULT_STATUSES = (500, 502, 504)
+"""Answers that count towards an eject (RULES 6.2); 429 and 503 mean busy instead."""
+
+BUSY_STATUSES = (429, 503)
+
+
+@attrs.define(slots=True)
+class Health:
+    """``live_since_ms`` is when it last became LIVE, 0 if never; ``n`` counts ejects in a row.
+
+    ``moved_ms`` is when the generated-token counter last moved, or nothing was running.
+    """
+
+    stage: Stage = "JOINING"
+    since_ms: int = 0
+    live_since_ms: int = 0
+    n: int = 0
+    until_ms: int = 0
+    eject_cause: str = "none"
+    scrape_failures: int = 0
+    request_failures: int = 0
+    good_scrapes: int = 0
+    last_good_ms: int = 0
+    busy_until_ms: int = 0
+    moved_ms: int = 0
+    tokens: int | None = None
+    running: bool = False
+    asleep: bool = False
+
+    def streak(self, at_ms: int, settings: InForce) -> int:
+        """``n`` as it counts now: 0 after an unbroken LIVE time (RULES 6.8)."""
+        reset_ms = settings.eject.streak_reset_ms
+        if self.stage == "LIVE" and at_ms - self.live_since_ms >= reset_ms:
+            return 0
+        return self.n
+
+    def stalled(self, at_ms: int, settings: InForce) -> bool:
+        """Running requests, but no token for the stall time (RULES 6.10)."""
+        return self.running and at_ms - self.moved_ms >= settings.eject.stall_after_ms
+
+
+HealthTable = dict[str, Health]
+
+
+def join(table: HealthTable, at_ms: int, event: ReplicaJoined, same_address: bool) -> None:
+    """A new address starts anew: what was known belonged to another process."""
+    if event.replica not in table or not same_address:
+        table[event.replica] = Health(since_ms=at_ms, moved_ms=at_ms)
+
+
+def eject(table: HealthTable, at_ms: int, event: Ejected) -> None:
+    health = table.get(event.replica)
+    if health is None:
+        return
+    health.stage = "EJECTED"
+    health.since_ms = at_ms
+    health.n = event.n
+    health.until_ms = event.until_ms
+    health.eject_cause = event.cause
+    health.good_scrapes = 0
+    health.request_failures = 0
+
+
+def probe(table: HealthTable, at_ms: int, event: Probing) -> None:
+    health = table.get(event.replica)
+    if health is not None:
+        health.stage = "PROBING"
+        health.since_ms = at_ms
+        health.request_failures = 0
+
+
+def live(table: HealthTable, at_ms: int, event: Live) -> None:
+    health = table.get(event.replica)
+    if health is not None:
+        health.stage = "LIVE"
+        health.since_ms = health.live_since_ms = at_ms
+        health.until_ms = 0
+        health.request_failures = 0
+
+
+def read(table: HealthTable, at_ms: int, event: Scraped) -> None:
+    for name, reading in event.readings.items():
+        health = table.get(name)
+        if health is not None:
+            _take(health, at_ms, reading)
+    for name in event.same:
+        health = table.get(name)
+        if health is not None:
+            _good(health, at_ms)
+            if not health.running:
+                health.moved_ms = at_ms
+
+
+def _good(health: Health, at_ms: int) -> None:
+    health.scrape_failures = 0
+    health.good_scrapes += 1
+    health.last_good_ms = at_ms
+
+
+def _take(health: Health, at_ms: int, reading: Reading) -> None:
+    _good(health, at_ms)
+    health.asleep = reading.asleep
+    health.running = bool(reading.running)
+    if not health.running or reading.tokens is None or reading.tokens != health.tokens:
+        health.moved_ms = at_ms
+    health.tokens = reading.tokens
+
+
+def scrape_failed(table: HealthTable, event: ScrapeFailed) -> None:
+    health = table.get(event.replica)
+    if health is not None:
+        health.scrape_failures += 1
+        health.good_scrapes = 0
+
+
+def fail(table: HealthTable, at_ms: int, replica: str, event: Failed) -> None:
+    health = table.get(replica)
+    if health is None:
+        return
+    if event.retry_after_ms is not None:
+        health.busy_until_ms = max(health.busy_until_ms, at_ms + event.retry_after_ms)
+    elif event.blame == "replica":
+        health.request_failures += 1
+    elif event.status is not None:
+        health.request_failures = 0
+
+
+def release(table: HealthTable, at_ms: int, replica: str, event: Released) -> None:
+    """A proper answer, a 4xx too, breaks a row of failures (RULES 6.2); a gone client does not."""
+    health = table.get(replica)
+    if health is None:
+        return
+    if event.retry_after_ms is not None:
+        health.busy_until_ms = max(health.busy_until_ms, at_ms + event.retry_after_ms)
+    elif event.blame == "replica":
+        health.request_failures += 1
+    elif event.outcome in ("ok", "client_error"):
+        health.request_failures = 0
+
+
+def restart(table: HealthTable, at_ms: int, settings: InForce) -> None:
+    """Cut every deadline to now plus its maximum: a clock that was ahead freezes nothing."""
+    for health in table.values():
+        health.until_ms = min(health.until_ms, at_ms + settings.eject.cooldown_max_ms)
+        health.busy_until_ms = min(health.busy_until_ms, at_ms + settings.eject.cooldown_max_ms)
+        health.since_ms = min(health.since_ms, at_ms)
+        health.live_since_ms = min(health.live_since_ms, at_ms)
+        health.last_good_ms = min(health.last_good_ms, at_ms)
+        health.moved_ms = at_ms

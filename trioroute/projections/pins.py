@@ -1,0 +1,164 @@
+"""Pins: soft ties from a key to a replica, and the responses that replicas hold (RULES 5)."""
+
+import zlib
+
+import attrs
+
+from trioroute.events import Bound, Dispatched, Rebound, Spilled, Unbound
+from trioroute.events.words import PinKind
+
+
+@attrs.define(slots=True)
+class Pin:
+    """``spills`` counts in a row; ``running`` is how many requests use it at the moment."""
+
+    replica: str
+    bound_ms: int
+    used_ms: int
+    bound_by: int
+    spills: int = 0
+    running: int = 0
+
+
+@attrs.define(slots=True)
+class Held:
+    """A response that only ``replica`` can continue (RULES 5.11)."""
+
+    replica: str
+    at_ms: int
+
+
+@attrs.define(slots=True)
+class Pins:
+    """Tables in order of last use; ``bound_order`` keeps the prefixes in order of binding.
+
+    ``digest`` is the sum of a checksum per pin, kept up to date at each change, so that checking a
+    hundred thousand pins costs nothing.
+    """
+
+    session: dict[str, Pin] = attrs.field(factory=dict)
+    prefix: dict[str, Pin] = attrs.field(factory=dict)
+    bound_order: dict[str, None] = attrs.field(factory=dict)
+    response: dict[str, Held] = attrs.field(factory=dict)
+    digest: int = 0
+
+    def table(self, kind: PinKind) -> dict[str, Pin]:
+        return self.session if kind == "session" else self.prefix
+
+
+def _mark(pins: Pins, kind: PinKind, key: str, pin: Pin, sign: int) -> None:
+    text = f"{kind}\0{key}\0{pin.replica}\0{pin.spills}\0{pin.bound_by}"
+    pins.digest = (pins.digest + sign * zlib.crc32(text.encode())) & 0x7FFF_FFFF_FFFF_FFFF
+
+
+def _touch(table: dict[str, Pin], key: str, pin: Pin, at_ms: int) -> None:
+    pin.used_ms = at_ms
+    del table[key]
+    table[key] = pin
+
+
+def bind(pins: Pins, at_ms: int, event: Bound) -> None:
+    _drop(pins, event.kind, event.key)
+    pin = Pin(event.replica, at_ms, at_ms, event.dispatch)
+    if event.kind == "session":
+        pin.running = 1
+    else:
+        pins.bound_order[event.key] = None
+    pins.table(event.kind)[event.key] = pin
+    _mark(pins, event.kind, event.key, pin, 1)
+
+
+def rebind(pins: Pins, at_ms: int, event: Rebound) -> None:
+    pin = pins.table(event.kind).get(event.key)
+    if pin is None:
+        return
+    _mark(pins, event.kind, event.key, pin, -1)
+    pin.replica = event.replica
+    pin.bound_ms = at_ms
+    pin.bound_by = event.dispatch
+    pin.spills = 0
+    _mark(pins, event.kind, event.key, pin, 1)
+
+
+def spill(pins: Pins, event: Spilled) -> None:
+    pin = pins.table(event.kind).get(event.key)
+    if pin is not None:
+        _set_spills(pins, event.kind, event.key, pin, event.count)
+
+
+def _set_spills(pins: Pins, kind: PinKind, key: str, pin: Pin, count: int) -> None:
+    if pin.spills != count:
+        _mark(pins, kind, key, pin, -1)
+        pin.spills = count
+        _mark(pins, kind, key, pin, 1)
+
+
+def unbind(pins: Pins, event: Unbound) -> None:
+    _drop(pins, event.kind, event.key)
+
+
+def _drop(pins: Pins, kind: PinKind, key: str) -> None:
+    pin = pins.table(kind).pop(key, None)
+    if pin is None:
+        return
+    _mark(pins, kind, key, pin, -1)
+    if kind == "prefix":
+        pins.bound_order.pop(key, None)
+
+
+def dispatch(pins: Pins, at_ms: int, event: Dispatched) -> None:
+    """A request that reached its pin's replica used the pin (RULES 5.4)."""
+    if event.session is not None:
+        pin = pins.session.get(event.session)
+        if pin is not None:
+            pin.running += 1
+            _touch(pins.session, event.session, pin, at_ms)
+            if pin.replica == event.replica:
+                _set_spills(pins, "session", event.session, pin, 0)
+            return
+    if event.prefix is not None and event.home is not None:
+        pin = pins.prefix.get(event.prefix)
+        if pin is not None:
+            _touch(pins.prefix, event.prefix, pin, at_ms)
+            if pin.replica == event.replica:
+                _set_spills(pins, "prefix", event.prefix, pin, 0)
+
+
+def land(pins: Pins, at_ms: int, session: str | None) -> None:
+    """A request ended: until here its session counted as in use (RULES 5.3)."""
+    if session is None:
+        return
+    pin = pins.session.get(session)
+    if pin is not None and pin.running:
+        pin.running -= 1
+        _touch(pins.session, session, pin, at_ms)
+
+
+def hold(pins: Pins, at_ms: int, response: str, replica: str, bound: int, ttl_ms: int) -> None:
+    """Remember who made a response; the oldest go first, by age and by number (RULES 5.11)."""
+    pins.response.pop(response, None)
+    pins.response[response] = Held(replica, at_ms)
+    for key, held in list(_first(pins.response)):
+        if len(pins.response) <= bound and held.at_ms + ttl_ms > at_ms:
+            break
+        del pins.response[key]
+
+
+def _first(table: dict[str, Held]) -> list[tuple[str, Held]]:
+    oldest: list[tuple[str, Held]] = []
+    for item in table.items():
+        oldest.append(item)
+        if len(oldest) == 8:
+            break
+    return oldest
+
+
+def restart(pins: Pins, at_ms: int) -> None:
+    """Nothing is running, and no pin was used later than now (a clock may have been ahead)."""
+    for table in (pins.session, pins.prefix):
+        for pin in table.values():
+            pin.running = 0
+            pin.used_ms = min(pin.used_ms, at_ms)
+            pin.bound_ms = min(pin.bound_ms, at_ms)
+    for held in pins.response.values():
+        held.at_ms = min(held.at_ms, at_ms)

@@ -1,0 +1,154 @@
+"""Counters and integer histograms of everything that was logged: where /metrics comes from.
+
+Rebuilt from the log, so they survive a restart and cannot tell another story than the log.
+"""
+
+from collections import deque
+
+import attrs
+
+from trioroute.events import Dispatched, Ejected, Failed, Rebound, Released, Scraped, Spilled
+from trioroute.projections.load import Flight
+
+BOUNDS_MS = (
+    5,
+    10,
+    25,
+    50,
+    100,
+    250,
+    500,
+    1000,
+    2500,
+    5000,
+    10_000,
+    30_000,
+    60_000,
+    120_000,
+    300_000,
+    600_000,
+)
+SHARE_SLOT_MS = 10_000
+SHARE_SLOTS = 30
+"""Traffic share looks back five minutes (INTERFACE 8)."""
+
+IMBALANCE_WINDOW_MS = 60_000
+
+
+@attrs.define(slots=True)
+class Histogram:
+    """``counts`` per bound of ``BOUNDS_MS``, the last one for all above."""
+
+    counts: list[int] = attrs.field(factory=lambda: [0] * (len(BOUNDS_MS) + 1))
+    sum_ms: int = 0
+
+    def add(self, value_ms: int) -> None:
+        at = 0
+        for bound in BOUNDS_MS:
+            if value_ms <= bound:
+                break
+            at += 1
+        self.counts[at] += 1
+        self.sum_ms += value_ms
+
+
+Counter = dict[tuple[str, ...], int]
+
+
+@attrs.define(slots=True)
+class Tally:
+    requests: Counter = attrs.field(factory=dict)
+    dispatches: Counter = attrs.field(factory=dict)
+    spills: Counter = attrs.field(factory=dict)
+    rebinds: Counter = attrs.field(factory=dict)
+    ejections: Counter = attrs.field(factory=dict)
+    scrapes: Counter = attrs.field(factory=dict)
+    retries: Counter = attrs.field(factory=dict)
+    tokens: Counter = attrs.field(factory=dict)
+    ttfb: dict[str, Histogram] = attrs.field(factory=dict)
+    duration: dict[str, Histogram] = attrs.field(factory=dict)
+    share: dict[int, dict[str, int]] = attrs.field(factory=dict)
+    imbalance: deque[tuple[int, int]] = attrs.field(factory=deque)
+
+    def imbalance_m(self, at_ms: int) -> int:
+        """Thousandths; the mean of the last minute's rounds, 0 without any."""
+        recent = [value for when, value in self.imbalance if at_ms - when <= IMBALANCE_WINDOW_MS]
+        return sum(recent) // len(recent) if recent else 0
+
+    def traffic(self, at_ms: int) -> dict[str, int]:
+        """Dispatches per replica within the last five minutes."""
+        first = at_ms // SHARE_SLOT_MS - SHARE_SLOTS
+        total: dict[str, int] = {}
+        for slot, counts in self.share.items():
+            if slot > first:
+                for replica, count in counts.items():
+                    total[replica] = total.get(replica, 0) + count
+        return total
+
+
+def _add(counter: Counter, *labels: str, by: int = 1) -> None:
+    counter[labels] = counter.get(labels, 0) + by
+
+
+def dispatch(tally: Tally, at_ms: int, event: Dispatched) -> None:
+    _add(tally.dispatches, event.replica, event.reason)
+    slot = at_ms // SHARE_SLOT_MS
+    counts = tally.share.get(slot)
+    if counts is None:
+        counts = tally.share[slot] = {}
+        for old in [known for known in tally.share if known <= slot - SHARE_SLOTS]:
+            del tally.share[old]
+    counts[event.replica] = counts.get(event.replica, 0) + 1
+
+
+def fail(tally: Tally, event: Failed) -> None:
+    _add(tally.retries, event.cause)
+
+
+def release(tally: Tally, event: Released, flight: Flight) -> None:
+    model = flight.model
+    _add(tally.requests, model, event.outcome)
+    if event.prompt_tokens is not None:
+        _add(tally.tokens, model, "prompt", by=event.prompt_tokens)
+    if event.completion_tokens is not None:
+        _add(tally.tokens, model, "completion", by=event.completion_tokens)
+    if event.ttfb_ms is not None:
+        tally.ttfb.setdefault(model, Histogram()).add(event.ttfb_ms)
+    tally.duration.setdefault(model, Histogram()).add(event.duration_ms)
+
+
+def orphan(tally: Tally, flight: Flight) -> None:
+    _add(tally.requests, flight.model, "unknown")
+
+
+def refuse(tally: Tally, model: str) -> None:
+    _add(tally.requests, model, "refused")
+
+
+def spill(tally: Tally, event: Spilled) -> None:
+    _add(tally.spills, event.kind)
+
+
+def rebind(tally: Tally, event: Rebound) -> None:
+    _add(tally.rebinds, event.cause)
+
+
+def eject(tally: Tally, event: Ejected) -> None:
+    _add(tally.ejections, event.replica, event.cause)
+
+
+def read(tally: Tally, event: Scraped) -> None:
+    for name in event.readings:
+        _add(tally.scrapes, name, "ok")
+    for name in event.same:
+        _add(tally.scrapes, name, "ok")
+
+
+def scrape_failed(tally: Tally, replica: str) -> None:
+    _add(tally.scrapes, replica, "failed")
+
+
+def sample_imbalance(tally: Tally, at_ms: int, value_m: int) -> None:
+    tally.imbalance.append((at_ms, value_m))
+    while tally.imbalance and at_ms - tally.imbalance[0][0] > IMBALANCE_WINDOW_MS:
+        tally.imbalance.popleft()

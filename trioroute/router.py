@@ -1,0 +1,88 @@
+"""The router without I/O: state, decide, offer, apply. What serve, replay and simulate all hold.
+
+``handle`` is a plain ``def``. Python cannot suspend inside one, so choosing a replica and adding
+its weight are one step: two requests can never decide on the same load (RULES 3). An actor task
+behind a channel lost: a suspension and some fifteen microseconds a decision, for nothing.
+
+Top of the dry floors: may import events, projections, policy and ``eventlog.record``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import attrs
+
+from eventlog.record import Entry
+from trioroute.events import Event, encode, kind_of
+from trioroute.policy import decide
+from trioroute.policy.commands import Arrive, Command, Fail, Finish, Start, Stop
+from trioroute.policy.select import Choice, choose
+from trioroute.projections import State, apply
+
+
+class Log(Protocol):
+    """Where events are offered: the journal live, a list in tests and simulations."""
+
+    def offer(self, entries: Sequence[Entry], *, must_take: bool = False) -> int:
+        """Take all or none; the version of the first. Raises JournalFull with nothing changed."""
+        ...
+
+
+@attrs.frozen(slots=True)
+class Decided:
+    """What one command led to; ``first`` is the version of ``events[0]``."""
+
+    first: int
+    events: tuple[Event, ...]
+
+
+NOTHING = Decided(0, ())
+
+
+@attrs.define(slots=True)
+class Router:
+    """The only writer of live state. ``listeners`` are told after each fold, synchronously."""
+
+    state: State
+    log: Log
+    listeners: list[Callable[[Decided], None]] = attrs.field(factory=list)
+
+    def handle(self, command: Command) -> Decided:
+        """Decide, offer to the log, apply: all or nothing, without a suspension point.
+
+        Raises JournalFull (nothing changed) when the log's buffer is full; endings of requests are
+        always taken, for a slot must never leak because a disk is slow.
+        """
+        state = self.state
+        if command.at_ms < state.at_ms and type(command) is not Start:
+            command = attrs.evolve(command, at_ms=state.at_ms)
+        events = decide(state, command)
+        if not events:
+            return NOTHING
+        at_ms = command.at_ms
+        entries = [to_entry(event, at_ms) for event in events]
+        first = self.log.offer(entries, must_take=type(command) in _ALWAYS_TAKEN)
+        assert first == state.position + 1, "the log and the state disagree on the next version"
+        version = first
+        for event in events:
+            apply(state, version, at_ms, event)
+            version += 1
+        decided = Decided(first, tuple(events))
+        for listener in self.listeners:
+            listener(decided)
+        return decided
+
+    def look(self, arrive: Arrive) -> Choice:
+        """What ``handle`` would choose now; changes nothing."""
+        if arrive.at_ms < self.state.at_ms:
+            arrive = attrs.evolve(arrive, at_ms=self.state.at_ms)
+        return choose(self.state, arrive)
+
+
+_ALWAYS_TAKEN: tuple[type, ...] = (Fail, Finish, Start, Stop)
+
+
+def to_entry(event: Event, at_ms: int) -> Entry:
+    """The log row of an event. ``seen`` is 0: one router writes this log."""
+    kind = kind_of(event)
+    return Entry(kind.name, kind.schema, at_ms, 0, encode(event))
