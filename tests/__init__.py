@@ -1,0 +1,1 @@
+"""Tests of trioroute and eventlog; the tree mirrors the packages."""

@@ -1,0 +1,209 @@
+"""Real processes for tests: simulated replicas and the router, on loopback, ended with the test."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+WAIT_S = 20.0
+_LISTENING = re.compile(r"http://127\.0\.0\.1:(\d+)")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_for(what: str, check: Callable[[], object], within_s: float = WAIT_S) -> Any:
+    """Poll until ``check`` gives something true; its exceptions count as not yet."""
+    deadline = time.monotonic() + within_s
+    last: object = None
+    while time.monotonic() < deadline:
+        try:
+            last = check()
+        except (httpx.HTTPError, OSError) as error:
+            last = error
+        else:
+            if last:
+                return last
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not happen within {within_s} s; last seen: {last!r}")
+
+
+class Process:
+    """One command of ours, its output in a file."""
+
+    def __init__(self, output: Path, *arguments: str, env: dict[str, str] | None = None) -> None:
+        self.output = output
+        with output.open("ab") as sink:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "trioroute", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
+            )
+
+    def text(self) -> str:
+        return self.output.read_text("utf-8", "replace")
+
+    def kill(self) -> None:
+        self.popen.kill()
+        self.popen.wait()
+
+    def stop(self, number: int = signal.SIGTERM, within_s: float = WAIT_S) -> int:
+        if self.popen.poll() is None:
+            self.popen.send_signal(number)
+        return self.popen.wait(within_s)
+
+
+class Engine(Process):
+    """A simulated replica; ``port`` stays the same when it is started again."""
+
+    def __init__(self, directory: Path, name: str, *options: str, port: int | None = None) -> None:
+        self.name = name
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._again = (directory, name, options)
+        super().__init__(
+            directory / f"{name}.out",
+            "engine",
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            *options,
+        )
+
+    def ready(self) -> Self:
+        wait_for(f"{self.name} up", lambda: httpx.get(self.url + "/health").status_code == 200)
+        return self
+
+    def faults(self, **faults: object) -> None:
+        httpx.post(self.url + "/faults", json=faults).raise_for_status()
+
+    def again(self) -> "Engine":
+        directory, name, options = self._again
+        return Engine(directory, name, *options, port=self.port).ready()
+
+
+class RouterProcess(Process):
+    """``trioroute serve`` with short times; the same log and ports when started again."""
+
+    def __init__(self, directory: Path, engines: list[Engine], *, env: dict[str, str]) -> None:
+        self.log = directory / "log"
+        self.port, self.admin_port = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.admin = f"http://127.0.0.1:{self.admin_port}"
+        self._directory = directory
+        self._replicas = [f"--replica={engine.name}={engine.url}" for engine in engines]
+        self._env = env
+        self.start()
+
+    def start(self) -> None:
+        super().__init__(
+            self._directory / "router.out",
+            "serve",
+            f"--listen=127.0.0.1:{self.port}",
+            f"--admin=127.0.0.1:{self.admin_port}",
+            f"--log={self.log}",
+            *self._replicas,
+            env=self._env,
+        )
+
+    def ready(self) -> Self:
+        def check() -> bool:
+            assert self.popen.poll() is None, self.text()
+            return httpx.get(self.admin + "/readyz").status_code == 200
+
+        wait_for("the router ready", check)
+        return self
+
+    def state(self) -> dict[str, Any]:
+        found: dict[str, Any] = httpx.get(self.admin + "/state").json()
+        return found
+
+    def replica(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = next(r for r in self.state()["replicas"] if r["name"] == name)
+        return found
+
+    def quiet(self) -> None:
+        """Wait until nothing is in flight."""
+        wait_for(
+            "zero in flight",
+            lambda: all(r["in_flight"] == 0 for r in self.state()["replicas"]),
+        )
+
+    def replay(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "trioroute", "replay", str(self.log), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def verify(self) -> str:
+        done = self.replay("--verify")
+        assert done.returncode == 0, done.stdout + done.stderr + self.text()
+        return done.stdout
+
+
+class Fleet:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.engines: list[Engine] = []
+        self.routers: list[RouterProcess] = []
+
+    def engine(self, *options: str, name: str | None = None) -> Engine:
+        engine = Engine(
+            self.directory, name or f"gpu{len(self.engines) + 1}", "--model=tiny", *options
+        )
+        self.engines.append(engine)
+        return engine
+
+    def router(self, **env: str) -> RouterProcess:
+        for engine in self.engines:
+            engine.ready()
+        short = {
+            "TRIOROUTE_SCRAPE_INTERVAL": "200ms",
+            "TRIOROUTE_SCRAPE_TIMEOUT": "1s",
+            "TRIOROUTE_SERVER_GRACEFUL_TIMEOUT": "5s",
+        }
+        names = {f"TRIOROUTE_{key.upper()}": value for key, value in env.items()}
+        router = RouterProcess(self.directory, self.engines, env={**short, **names})
+        self.routers.append(router)
+        return router
+
+    def stop(self) -> None:
+        for process in (*self.routers, *self.engines):
+            process.popen.kill()
+        for process in (*self.routers, *self.engines):
+            process.popen.wait()
+
+
+@contextmanager
+def fleet_in(directory: Path) -> Iterator[Fleet]:
+    fleet = Fleet(directory)
+    try:
+        yield fleet
+    finally:
+        fleet.stop()
+
+
+def chat(content: str = "hello", **fields: object) -> dict[str, object]:
+    return {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": content}],
+        "max_tokens": 8,
+        **fields,
+    }

@@ -1,0 +1,5 @@
+"""``python -m trioroute`` is the command ``trioroute``."""
+
+from trioroute.cli import main
+
+main(prog_name="trioroute")

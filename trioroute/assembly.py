@@ -1,0 +1,174 @@
+"""The parts of a router and how they hang together, before anything runs.
+
+store -> recover -> state -> router <- desk (data path)
+                               ^------ rounds (scrapes)
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import attrs
+import trio
+
+import trioroute
+from eventlog.journal import Journal
+from eventlog.sqlite import SqliteStore
+from trioroute.clock import running_clock
+from trioroute.events import InForce, Reading
+from trioroute.events.views import VIEWS
+from trioroute.events.words import Cause
+from trioroute.observe import Timings
+from trioroute.policy import RULES_VERSION
+from trioroute.policy import commands as c
+from trioroute.proxy.desk import Desk
+from trioroute.proxy.upstreams import Upstreams
+from trioroute.proxy.watch import Watch
+from trioroute.recovery import log_secret, recover
+from trioroute.router import Router
+from trioroute.scrape import Rounds, ScrapeTarget
+from trioroute.settings import Settings
+
+
+@attrs.define
+class Parts:
+    """Everything of one running router."""
+
+    settings: Settings
+    store: SqliteStore
+    journal: Journal
+    router: Router
+    desk: Desk
+    timings: Timings
+    directory: Path
+    now_ms: Callable[[], int]
+    shutdown: trio.Event = attrs.field(factory=trio.Event)
+
+
+def open_log(in_force: InForce) -> SqliteStore:
+    """Own the log directory. Raises LogOwned with the pid, NewerLog, LogDamaged, StoreFailed."""
+    return SqliteStore.open(Path(in_force.log.path), sync=in_force.log.sync, views=VIEWS)
+
+
+def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str]) -> Parts:
+    """Fold the log and put the parts together; nothing runs yet."""
+    in_force = settings.in_force
+    directory = Path(in_force.log.path)
+    secret = log_secret(directory)
+    stream = f"router/{in_force.server.name}"
+    state = recover(store, stream)
+    timings = Timings()
+    journal = Journal(
+        store,
+        stream,
+        max_entries=in_force.log.buffer_entries,
+        max_bytes=in_force.log.buffer_bytes,
+        on_commit=timings.log_committed,
+    )
+    router = Router(state, journal)
+    now_ms = running_clock()
+    draw = random.SystemRandom().getrandbits
+    desk = Desk(
+        router=router,
+        journal=journal,
+        now_ms=now_ms,
+        draw=partial(draw, 63),
+        secret=secret,
+        upstreams=Upstreams(
+            in_force.timeouts.connect_ms / 1000, _authorizations(settings, environ)
+        ),
+        watch=Watch(now_ms, lambda: router.state.settings, partial(_refuses, router)),
+        measure_decision=timings.decision.observe_ns,
+        count_unlogged=timings.response_unlogged,
+        measure_overhead=timings.overhead.observe_ns,
+    )
+    return Parts(settings, store, journal, router, desk, timings, directory, now_ms)
+
+
+def _authorizations(settings: Settings, environ: Mapping[str, str]) -> dict[str, bytes]:
+    return {
+        replica.name: b"Bearer " + environ[replica.api_key_env].encode("ascii")
+        for replica in settings.replicas
+        if replica.api_key_env
+    }
+
+
+def _refuses(router: Router, replica: str) -> bool:
+    """RULES 6.13: out of traffic because nothing listens there any more."""
+    health = router.state.health.get(replica)
+    return health is not None and health.stage == "EJECTED" and health.eject_cause == "refused"
+
+
+def begin(parts: Parts) -> None:
+    """Say in the log that a run starts, what is in force, and who belongs to the fleet."""
+    router, now_ms = parts.router, parts.now_ms
+    in_force = parts.settings.in_force
+    router.handle(
+        c.Start(
+            at_ms=now_ms(),
+            router=in_force.server.name,
+            release=trioroute.__version__,
+            rules=RULES_VERSION,
+        )
+    )
+    router.handle(c.Configure(at_ms=now_ms(), settings=in_force))
+    wanted = {replica.name for replica in parts.settings.replicas}
+    for name in [known for known in router.state.fleet.replicas if known not in wanted]:
+        router.handle(c.Leave(at_ms=now_ms(), replica=name))
+    for replica in parts.settings.replicas:
+        router.handle(
+            c.Join(
+                at_ms=now_ms(),
+                replica=replica.name,
+                url=replica.url,
+                models=replica.models,
+                engine=replica.engine,
+            )
+        )
+
+
+def rounds_of(parts: Parts, environ: Mapping[str, str]) -> Rounds:
+    """The scraper; what it finds becomes commands."""
+    router, now_ms = parts.router, parts.now_ms
+    scrape = parts.settings.in_force.scrape
+    keys = _authorizations(parts.settings, environ)
+    targets = [
+        ScrapeTarget(
+            name=replica.name,
+            url=replica.url,
+            models=replica.models,
+            engine=replica.engine,
+            authorization=keys[replica.name].decode("ascii") if replica.name in keys else None,
+        )
+        for replica in parts.settings.replicas
+    ]
+
+    def in_flight(name: str) -> int:
+        known = router.state.load.replicas.get(name)
+        return known.own if known is not None else 0
+
+    def known_models(name: str) -> tuple[str, ...]:
+        known = router.state.fleet.replicas.get(name)
+        return known.models if known is not None else ()
+
+    def on_readings(readings: Mapping[str, Reading]) -> None:
+        router.handle(c.Observe(at_ms=now_ms(), readings=dict(readings)))
+
+    def on_failure(name: str, cause: Cause, status: int | None) -> None:
+        router.handle(c.ObserveFailure(at_ms=now_ms(), replica=name, cause=cause, status=status))
+
+    def on_scrape(_name: str, _result: str, seconds: float) -> None:
+        parts.timings.scrape.observe_s(seconds)
+
+    return Rounds(
+        interval_ms=scrape.interval_ms,
+        timeout_ms=scrape.timeout_ms,
+        targets=lambda: targets,
+        in_flight=in_flight,
+        known_models=known_models,
+        on_readings=on_readings,
+        on_failure=on_failure,
+        on_scrape=on_scrape,
+        random=random.Random(),
+    )

@@ -1,0 +1,104 @@
+"""``trioroute serve``: the router."""
+
+import logging
+import os
+import sys
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import trio
+
+import trioroute
+from eventlog import LogError
+from trioroute.cli.failures import end_in_words
+from trioroute.events import UnreadableEvent
+from trioroute.settings import Settings, SettingsError, load
+
+if TYPE_CHECKING:
+    from trioroute import assembly
+
+FAILURES = (LogError, UnreadableEvent, ValueError, OSError)
+"""What an operator can cause and mend; anything else is a fault of ours and shows its trace."""
+
+EPILOG = """\b
+Examples:
+  trioroute serve --replica http://gpu1:8000 --replica http://gpu2:8000
+  trioroute serve --replica big=http://10.0.0.1:8000 --listen 0.0.0.0:8080
+  trioroute serve --config trioroute.toml
+"""
+
+
+@click.command("serve", epilog=EPILOG)
+@click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML).")
+@click.option(
+    "--replica",
+    "replicas",
+    multiple=True,
+    metavar="[NAME=]URL",
+    help="A replica; repeat for more. The name is host:port if not given.",
+)
+@click.option("--listen", metavar="HOST:PORT", help="API port (127.0.0.1:8080).")
+@click.option("--admin", metavar="HOST:PORT", help="Admin port (127.0.0.1:9090).")
+@click.option("--log", "log_path", metavar="DIR", help="Event log (./trioroute-log).")
+def serve_command(
+    config: Path | None,
+    replicas: tuple[str, ...],
+    listen: str | None,
+    admin: str | None,
+    log_path: str | None,
+) -> None:
+    """Route OpenAI-compatible traffic over LLM replicas, and log why.
+
+    Everything that is decided goes to the event log; ask it with `trioroute replay`.
+    """
+    from trioroute import serve  # here, so that wrong usage is told without the whole server
+
+    overrides: dict[str, object] = {
+        "server.listen": listen,
+        "server.admin": admin,
+        "log.path": log_path,
+        "replicas": replicas or None,
+    }
+    try:
+        settings = load(config, environ=os.environ, overrides=overrides)
+    except SettingsError as error:
+        for problem in error.problems:
+            click.echo(f"trioroute: {problem}", err=True)
+        sys.exit(2)
+    if not settings.replicas:
+        raise click.UsageError(
+            "no replica: name at least one with --replica http://HOST:PORT or a [[replica]] "
+            "section in --config FILE"
+        )
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    serve.raise_file_limit()
+    end_in_words(partial(_open_and_run, settings), FAILURES)
+
+
+def _open_and_run(settings: Settings) -> None:
+    from trioroute import assembly
+
+    with closing(assembly.open_log(settings.in_force)) as store:
+        _run(assembly.assemble(settings, store, os.environ))
+
+
+def _run(parts: "assembly.Parts") -> None:
+    from trioroute import serve
+
+    position = parts.router.state.position
+    path = parts.settings.in_force.log.path
+    count = len(parts.settings.replicas)
+
+    def announce(api: str, admin: str) -> None:
+        click.echo(
+            f"trioroute {trioroute.__version__}: API {api}/v1, admin {admin}, log {path} "
+            f"(continued after event {position}), {count} replicas",
+            err=True,
+        )
+
+    trio.run(serve.run, parts, os.environ, announce)

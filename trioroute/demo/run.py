@@ -1,0 +1,103 @@
+"""The demo from start to Ctrl-C."""
+
+import signal
+import sys
+from pathlib import Path
+
+import attrs
+import httpx
+import trio
+from rich.console import Console
+from rich.live import Live
+
+from trioroute.demo.processes import accepts, command, free_address, run_until_cancelled
+from trioroute.demo.show import replica_line, replica_table, welcome
+from trioroute.demo.traffic import agents
+
+MODEL = "demo-model"
+FIRST_ENGINE_PORT = 18101
+LOOK_EVERY_S = 1.0
+LINE_EVERY = 10
+
+
+@attrs.frozen
+class DemoOptions:
+    log: Path
+    replicas: int
+    listen_port: int
+    admin_port: int
+    traffic: bool
+
+
+async def run_demo(options: DemoOptions) -> None:
+    """Start everything, show it, and stop it all at SIGINT or SIGTERM.
+
+    The router ends before the engines do, so that the demo itself cuts no request.
+    """
+    options.log.mkdir(mode=0o700, parents=True, exist_ok=True)
+    async with trio.open_nursery() as engines:
+        with trio.CancelScope() as asked_to_stop:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_stop_at_signal, asked_to_stop)
+                replicas = await _start_engines(options, engines)
+                await _with_router(options, replicas)
+        engines.cancel_scope.cancel()
+
+
+async def _stop_at_signal(scope: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
+        async for _ in received:
+            sys.stderr.write("\nstopping ...\n")
+            scope.cancel()
+
+
+async def _start_engines(options: DemoOptions, engines: trio.Nursery) -> list[str]:
+    replicas = []
+    for number in range(1, options.replicas + 1):
+        name = f"gpu{number}"
+        address = free_address(FIRST_ENGINE_PORT + number - 1)
+        output = options.log / f"{name}.out"
+        start = command("engine", "--listen", address, "--model", MODEL)
+        process: trio.Process = await engines.start(run_until_cancelled, start, output)
+        await accepts(address, process, output)
+        replicas.append(f"{name}=http://{address}")
+    return replicas
+
+
+async def _with_router(options: DemoOptions, replicas: list[str]) -> None:
+    listen, admin = free_address(options.listen_port), free_address(options.admin_port)
+    output = options.log / "router.out"
+    start = command("serve", "--listen", listen, "--admin", admin, "--log", str(options.log))
+    for replica in replicas:
+        start += ["--replica", replica]
+    async with trio.open_nursery() as router:
+        process = await router.start(run_until_cancelled, start, output)
+        await accepts(listen, process, output)
+        print(welcome(f"http://{listen}", f"http://{admin}", MODEL, str(options.log)), flush=True)  # noqa: T201  the demo's own output
+        async with trio.open_nursery() as users:
+            if options.traffic:
+                users.start_soon(agents, f"http://{listen}/v1", MODEL, 1)
+            users.start_soon(_show, f"http://{admin}/state")
+            await process.wait()
+            users.cancel_scope.cancel()
+        tail = output.read_text("utf-8", "replace").splitlines()[-5:]
+        raise RuntimeError("\n".join(["the router ended by itself:", *tail]))
+
+
+async def _show(url: str) -> None:
+    """The state again and again: a live table on a terminal, a line now and then in a pipe."""
+    console = Console()
+    async with httpx.AsyncClient(timeout=5, trust_env=False) as client:
+        with Live(console=console, auto_refresh=False) as live:
+            looks = 0
+            while True:
+                await trio.sleep(LOOK_EVERY_S)
+                try:
+                    state = (await client.get(url)).json()
+                except httpx.HTTPError:
+                    continue
+                looks += 1
+                if console.is_terminal:
+                    live.update(replica_table(state), refresh=True)
+                elif looks % LINE_EVERY == 1:
+                    console.print(replica_line(state), soft_wrap=True)

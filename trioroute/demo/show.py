@@ -1,0 +1,69 @@
+"""What the demo prints: where things are, and the replicas as the router sees them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+COLUMNS = ("replica", "state", "running", "waiting", "in flight", "weight", "KV", "cooldown")
+
+
+def welcome(api: str, admin: str, model: str, log: str) -> str:
+    return f"""
+  API        {api}/v1
+  dashboard  {admin}/
+  state      {admin}/state
+
+  Ask it something (paste into another terminal):
+
+    curl -s {api}/v1/chat/completions -H 'content-type: application/json' -D - \\
+      -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "hello"}}]}}'
+
+  Ask why it went where it went:
+
+    tools/replay {log} --last 5
+    tools/replay {log} --decision {{the x-trioroute-decision header}}
+
+  Ctrl-C stops everything; the next start continues the same log.
+"""
+
+
+def replica_table(state: Mapping[str, Any]) -> Table:
+    pins = state["pins"]
+    table = Table(
+        title=f"router {state['router']}: event {state['position']}, "
+        f"{pins['session']} session pins, {pins['prefix']} prefix pins",
+        title_justify="left",
+    )
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column in ("replica", "state") else "right")
+    for replica in state["replicas"]:
+        table.add_row(*_cells(replica))
+    return table
+
+
+def replica_line(state: Mapping[str, Any]) -> str:
+    """The same for a pipe: one line."""
+    parts = [
+        f"{replica['name']} {replica['state']} {replica['in_flight']} in flight"
+        for replica in state["replicas"]
+    ]
+    return f"event {state['position']}: " + ", ".join(parts)
+
+
+def _cells(replica: Mapping[str, Any]) -> tuple[str, ...]:
+    kv = replica["kv_usage"]
+    return (
+        replica["name"],
+        replica["state"],
+        _number(replica["running"]),
+        _number(replica["waiting"]),
+        _number(replica["in_flight"]),
+        f"{replica['wlc_in_flight']:.1f}",
+        "unknown" if kv is None else f"{kv:.0%}",
+        f"{replica['cooldown_s']:.0f} s" if replica["cooldown_s"] else "",
+    )
+
+
+def _number(value: object) -> str:
+    return "unknown" if value is None else str(value)

@@ -1,0 +1,69 @@
+"""The data port as an ASGI application: sorts paths, and walks a request through its attempts."""
+
+from trioroute.proxy.asgi import ASGIApp, Receive, Scope, Send
+from trioroute.proxy.dispatch import AttemptRun
+from trioroute.proxy.desk import Desk
+from trioroute.proxy.errors import RouterError
+from trioroute.proxy.models import models_list
+from trioroute.proxy.passage import new_passage
+from trioroute.proxy.paths import route
+from trioroute.proxy.reply import send_error, send_whole
+
+HEALTH_PATHS = ("/health", "/ping")
+READING = ("GET", "HEAD")
+
+
+def proxy_app(desk: Desk) -> ASGIApp:
+    """The application; the server cancels it when its client is gone."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        method: str = scope["method"]
+        if path in HEALTH_PATHS:
+            await _health(desk, method, send)
+        elif path == "/v1/models" and method in READING:
+            await send_whole(send, 200, await models_list(desk), b"application/json")
+        else:
+            await _pass_through(desk, scope, receive, send)
+
+    return app
+
+
+async def _pass_through(desk: Desk, scope: Scope, receive: Receive, send: Send) -> None:
+    found = route(scope["method"], scope["path"])
+    passage = new_passage(desk, scope, send, found)
+    if not found.proxied:
+        await passage.answer(
+            RouterError("not_found", f"{scope['path'][:200]} is not served here; /v1/... is")
+        )
+        return
+    request_id = passage.request_id
+    desk.in_use[request_id] = desk.in_use.get(request_id, 0) + 1
+    try:
+        if not await passage.read(receive):
+            return
+        while True:
+            chosen = await passage.choose()
+            if chosen is None or not await AttemptRun(passage, chosen).run():
+                return
+    finally:
+        left = desk.in_use[request_id] - 1
+        if left:
+            desk.in_use[request_id] = left
+        else:
+            del desk.in_use[request_id]
+
+
+async def _health(desk: Desk, method: str, send: Send) -> None:
+    """200 if some replica is routable, else 503 (INTERFACE 4)."""
+    if method not in READING:
+        error = RouterError("method_not_allowed", f"{method} is not allowed here; use GET")
+        await send_error(send, error, "health", [(b"allow", b"GET, HEAD")])
+        return
+    state = desk.router.state
+    standings = [state.standing(name) for name in state.fleet.replicas]
+    if any(word in ("LIVE", "PROBING") for word in standings):
+        await send_whole(send, 200, b"", b"text/plain")
+    else:
+        text = f"no routable replica: {', '.join(standings) or 'none known'}\n"
+        await send_whole(send, 503, text.encode("ascii"), b"text/plain")

@@ -1,0 +1,82 @@
+"""What every request needs at hand: the router, the log, the replicas' connections, the line."""
+
+import logging
+from collections.abc import Callable
+
+import attrs
+
+from eventlog import LogError
+from eventlog.journal import Journal
+from trioroute.events import Ejected, Event, Failed, InForce, Live, Probing, Released, Scraped
+from trioroute.policy.commands import Arrive
+from trioroute.proxy.ending import Ending
+from trioroute.proxy.line import Line
+from trioroute.proxy.retries import RetryBudget
+from trioroute.proxy.upstreams import Upstreams
+from trioroute.proxy.watch import Watch
+from trioroute.router import Decided, Router
+
+logger = logging.getLogger("trioroute.proxy")
+
+RETRY_AFTER_MIN_S = 1
+RETRY_AFTER_MAX_S = 30
+
+_MAKES_ROOM: tuple[type[Event], ...] = (Released, Failed, Live, Probing, Scraped, Ejected)
+
+
+@attrs.define
+class Desk:
+    """``measure_decision`` and ``measure_overhead`` take nanoseconds."""
+
+    router: Router
+    journal: Journal
+    now_ms: Callable[[], int]
+    draw: Callable[[], int]
+    secret: bytes = attrs.field(repr=False)
+    upstreams: Upstreams
+    watch: Watch
+    measure_decision: Callable[[int], None]
+    measure_overhead: Callable[[int], None]
+    count_unlogged: Callable[[], None]
+    line: Line = attrs.field(factory=Line)
+    budget: RetryBudget = attrs.field(factory=RetryBudget)
+    stopping: bool = False
+    in_use: dict[str, int] = attrs.field(factory=dict)
+    """Request ids under way, so that no two requests give an engine the same one."""
+
+    def __attrs_post_init__(self) -> None:
+        self.router.listeners.append(self._after)
+
+    @property
+    def settings(self) -> InForce:
+        return self.router.state.settings
+
+    def _after(self, decided: Decided) -> None:
+        for event in decided.events:
+            if isinstance(event, Ejected):
+                self.upstreams.distrust(event.replica)
+            if self.line and isinstance(event, _MAKES_ROOM):
+                self.line.call_next()
+
+    def end(self, ending: Ending) -> None:
+        """Log how a dispatch ended and give its weight back. Plain, so it works while cancelled."""
+        try:
+            self.router.handle(ending.command(self.now_ms()))
+        except LogError as error:
+            # Only a log that is lost for good refuses an ending; serve is shutting down then.
+            logger.error("the end of dispatch %d is not logged: %s", ending.dispatch, error)
+
+    def could_move(self, arrive: Arrive) -> bool:
+        """Whether the request would find, or may wait for, a replica it has not tried."""
+        return self.router.look(arrive).verdict in ("chosen", "wait")
+
+    def retry_after_s(self) -> int:
+        """Seconds until the soonest cooldown ends, 1 to 30 (INTERFACE 4)."""
+        state = self.router.state
+        now_ms = self.now_ms()
+        waits = [
+            (health.until_ms - now_ms + 999) // 1000
+            for health in state.health.values()
+            if health.stage == "EJECTED"
+        ]
+        return max(RETRY_AFTER_MIN_S, min(RETRY_AFTER_MAX_S, *waits)) if waits else 1

@@ -1,0 +1,244 @@
+"""One attempt: send to the chosen replica, wait for its first bytes, and for the log, then relay.
+
+Nothing reaches the client before the replica's status is known and the decision is durable. What
+fails before that is tried elsewhere where that is safe; what fails later ends broken, visibly.
+"""
+
+import time
+
+import httpx
+import trio
+
+from eventlog import LogError
+from trioroute.events.words import Blame, Outcome
+from trioroute.proxy.asgi import BrokenEnding
+from trioroute.proxy.ending import Ending
+from trioroute.proxy.errors import RouterError
+from trioroute.proxy.first_event import is_event_stream, read_first
+from trioroute.proxy.hangup import client_gone
+from trioroute.proxy.headers import to_upstream
+from trioroute.proxy.passage import Chosen, Passage
+from trioroute.proxy.relay import Relay
+from trioroute.proxy.tap import aborted, error_in_event
+from trioroute.proxy.upstream import UpstreamStream
+from trioroute.proxy.upstream_error import UpstreamError
+from trioroute.proxy.verdict import Trouble, of_error, of_status
+from trioroute.proxy.watch import Watched
+
+
+class AttemptRun:
+    """Runs one attempt; ``run`` says whether the request moves on to another replica."""
+
+    def __init__(self, passage: Passage, chosen: Chosen) -> None:
+        self.passage = passage
+        self.desk = passage.desk
+        self.chosen = chosen
+        self.replica = chosen.event.replica
+        self.ending = Ending(chosen.number, passage.desk.now_ms())
+        self.stream: UpstreamStream | None = None
+        self.answer: RouterError | None = None
+
+    async def run(self) -> bool:
+        desk, ending = self.desk, self.ending
+        scope = trio.CancelScope()
+        watched = desk.watch.open(self.replica, scope)
+        relay: Relay | None = None
+        try:
+            with scope:
+                response, first = await self._open()
+                if response is not None:
+                    relay = Relay(self, response, first, watched)
+                    await relay.run()
+            if scope.cancelled_caught:
+                await self._over_a_limit(watched, relay)
+            elif self.answer is not None:
+                await self.passage.answer(self.answer, self.own_headers())
+            return ending.moves_on and not self.passage.answered
+        finally:
+            if self.stream is not None:
+                self.stream.close()
+            desk.watch.close(watched)
+            ending.cancelled(client_gone=client_gone(self.passage.scope))
+            desk.end(ending)
+
+    async def _open(self) -> tuple[httpx.Response | None, bytes]:
+        """The response and its first bytes, or None: then it moves on or ``answer`` is set."""
+        if self.desk.settings.log.gate == "dispatch" and not await self._gate():
+            return None, b""
+        try:
+            response = await self._send()
+            stream = response.stream
+            assert isinstance(stream, UpstreamStream)
+            self.stream = stream
+            self.ending.status = response.status_code
+            trouble = self._status_trouble(response)
+            if trouble is not None and self._moves_on(trouble):
+                return None, b""
+            first = await read_first(stream, is_event_stream(response))
+        except UpstreamError as error:
+            self._no_answer(of_error(error), str(error))
+            return None, b""
+        if response.status_code == 200:
+            trouble = self._trouble_inside(response, first)
+            if trouble is not None and self._moves_on(trouble):
+                return None, b""
+        if trouble is not None:
+            self._settle_trouble(trouble)
+        if await self._gate():
+            return response, first
+        return None, b""
+
+    async def _send(self) -> httpx.Response:
+        passage, desk = self.passage, self.desk
+        upstream = desk.upstreams.of(
+            self.replica, desk.router.state.fleet.replicas[self.replica].url
+        )
+        scope = passage.scope
+        target: bytes = upstream.prefix + (scope.get("raw_path") or scope["path"].encode())
+        if scope["query_string"]:
+            target += b"?" + scope["query_string"]
+        client = scope.get("client")
+        headers = to_upstream(
+            passage.headers,
+            host=upstream.host,
+            request_id=passage.upstream_id(self.chosen.number),
+            peer=client[0] if client else "unknown",
+            scheme=scope.get("scheme", "http"),
+            authorization=desk.upstreams.authorizations.get(self.replica),
+            forward_client_auth=desk.settings.server.forward_client_auth,
+        )
+        if passage.body or scope["method"] in ("POST", "PUT", "PATCH"):
+            headers.append((b"content-length", str(len(passage.body)).encode("ascii")))
+        request = httpx.Request(
+            scope["method"],
+            upstream.url,
+            headers=headers,
+            content=passage.body,
+            extensions={"target": target},
+        )
+        desk.measure_overhead(time.perf_counter_ns() - passage.started_ns)
+        return await upstream.transport.handle_async_request(request)
+
+    def _status_trouble(self, response: httpx.Response) -> Trouble | None:
+        status = response.status_code
+        if status in (401, 403) and self.replica in self.desk.upstreams.authorizations:
+            self.answer = RouterError(
+                "upstream_auth",
+                f"replica {self.replica} refused the key this router has for it (api_key_env)",
+            )
+            return Trouble("status", "router", status, False)
+        return of_status(status, response.headers.raw, self.desk.settings.eject.busy_default_ms)
+
+    def _trouble_inside(self, response: httpx.Response, first: bytes) -> Trouble | None:
+        """RULES 6.12: errors inside a 200, as the status they stand for."""
+        if is_event_stream(response):
+            status = error_in_event(first)
+            if status is None:
+                return None
+            busy_ms = self.desk.settings.eject.busy_default_ms
+            found = of_status(status, (), busy_ms, "error_event")
+            return found or Trouble("error_event", "replica", status, True)
+        assert self.stream is not None
+        if self.stream.complete and aborted(first):
+            return Trouble("abort", "replica", 200, True)
+        return None
+
+    def _moves_on(self, trouble: Trouble) -> bool:
+        """Whether it is safe, allowed and possible to try another replica; then the end is said."""
+        if self.answer is not None:
+            self.ending.settle("upstream_error", trouble.cause, trouble.blame)
+            return True
+        passage = self.passage
+        again_500 = trouble.status == 500 and passage.had_500
+        passage.had_500 = passage.had_500 or trouble.status == 500
+        safe = passage.route.repeatable or not trouble.sent
+        if again_500 or not safe or trouble.blame == "router":
+            return False
+        if not passage.next_attempt(self.chosen, free=not trouble.sent):
+            return False
+        ending = self.ending
+        ending.moves_on = True
+        ending.status = trouble.status
+        ending.retry_after_ms = trouble.retry_after_ms
+        ending.settle("unknown", trouble.cause, trouble.blame)
+        return True
+
+    def _no_answer(self, trouble: Trouble, message: str) -> None:
+        """The replica gave no byte of an answer: move on, or tell the client."""
+        if self._moves_on(trouble):
+            return
+        self.ending.settle("upstream_error", trouble.cause, trouble.blame)
+        if trouble.blame == "router":
+            self.answer = RouterError("overloaded", f"this router: {message}", None, 1)
+        else:
+            self.answer = RouterError(
+                "upstream_failed",
+                f"replica {self.replica} failed before it answered ({trouble.cause}): {message}",
+            )
+
+    def _settle_trouble(self, trouble: Trouble) -> None:
+        """The trouble is passed on to the client as the replica told it."""
+        self.ending.retry_after_ms = trouble.retry_after_ms
+        self.ending.status = trouble.status
+        busy = trouble.status == 429
+        outcome: Outcome = "client_error" if busy else "upstream_error"
+        if trouble.cause == "abort":
+            outcome = "upstream_cut"
+        self.ending.settle(outcome, trouble.cause, trouble.blame)
+
+    async def _gate(self) -> bool:
+        """No byte before the decision is durable; False when the log is too slow or dead."""
+        log, journal = self.desk.settings.log, self.desk.journal
+        number = self.chosen.number
+        if journal.is_durable(number):
+            return True
+        if log.gate == "off":
+            self.desk.count_unlogged()
+            return True
+        try:
+            with trio.move_on_after(log.gate_wait_ms / 1000):
+                await journal.durable(number)
+                return True
+        except LogError:
+            pass
+        self.ending.settle("unknown", "timeout", "router")
+        self.ending.moves_on = True
+        await self.passage.refuse(
+            RouterError("log_stalled", "the event log could not be written in time", None, 1)
+        )
+        return False
+
+    async def _over_a_limit(self, watched: Watched, relay: Relay | None) -> None:
+        """A limit of time cancelled the attempt: say so, and end what had begun as broken."""
+        ending = self.ending
+        limit = watched.broken
+        began = relay is not None and relay.began
+        if limit == "client_stall":
+            ending.settle("client_stall", "timeout", "client")
+            raise BrokenEnding
+        if began:
+            blame: Blame = "router" if limit == "total" else "replica"
+            ending.settle("idle_timeout", "timeout", blame)
+            assert relay is not None
+            await relay.break_off(f"the response ran into the router's {limit} limit")
+        ending.settle("first_byte_timeout", "timeout", "router" if limit == "total" else "replica")
+        await self.passage.answer(
+            RouterError(
+                "first_byte_timeout",
+                f"replica {self.replica} sent no byte in time (timeouts.first_byte)",
+            ),
+            self.own_headers(),
+        )
+
+    def own_headers(self) -> list[tuple[bytes, bytes]]:
+        """The response headers that tell where the request went and why (INTERFACE 4)."""
+        state = self.desk.router.state
+        number = self.chosen.number
+        headers = [
+            (b"x-trioroute-decision", f"{state.router}/{number}".encode()),
+            (b"x-trioroute-attempts", str(self.passage.attempt).encode("ascii")),
+        ]
+        if self.desk.settings.server.reveal:
+            headers.append((b"x-trioroute-replica", self.replica.encode()))
+            headers.append((b"x-trioroute-reason", self.chosen.event.reason.encode("ascii")))
+        return headers

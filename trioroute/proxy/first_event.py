@@ -1,0 +1,41 @@
+"""The first bytes of a response, as much as has to be seen before anything is passed on."""
+
+import httpx
+
+from trioroute.proxy.upstream import UpstreamStream
+
+FIRST_EVENT_MAX = 64 * 1024
+
+
+def is_event_stream(response: httpx.Response) -> bool:
+    kind: str = response.headers.get("content-type", "")
+    return kind.lower().startswith("text/event-stream")
+
+
+async def read_first(stream: UpstreamStream, event_stream: bool) -> bytes:
+    """The first chunk, or of an event stream at least its first block; b"" for an empty body.
+
+    A comment is a block too: engines send comments to keep connections open while they prefill.
+    Raises UpstreamError when the body breaks off before that: nothing was passed on yet.
+    """
+    first = await next_chunk(stream)
+    if not event_stream or first is None:
+        return first or b""
+    while not _has_block(first) and len(first) < FIRST_EVENT_MAX:
+        chunk = await next_chunk(stream)
+        if chunk is None:
+            break
+        first += chunk
+    return first
+
+
+def _has_block(data: bytes) -> bool:
+    return b"\n\n" in data or b"\r\n\r\n" in data or b"\r\r" in data
+
+
+async def next_chunk(stream: UpstreamStream) -> bytes | None:
+    """What the replica sent next; None at its own end. Raises UpstreamError for any other end."""
+    try:
+        return await stream.__anext__()
+    except StopAsyncIteration:
+        return None

@@ -1,0 +1,66 @@
+"""``GET /v1/models``: the union over the LIVE replicas (INTERFACE 4)."""
+
+import httpx
+import orjson
+import trio
+
+from trioroute.proxy.desk import Desk
+from trioroute.proxy.upstream_error import UpstreamError
+
+ASK_TIMEOUT_S = 2.0
+LIST_BYTES_MAX = 4 << 20
+
+
+async def models_list(desk: Desk) -> bytes:
+    """The list as the replicas tell it, one replica asked per distinct set of models.
+
+    A model whose replica does not answer in time is listed by name alone.
+    """
+    state = desk.router.state
+    asked: dict[tuple[str, ...], str] = {}
+    for name, replica in state.fleet.replicas.items():
+        if state.standing(name) == "LIVE":
+            asked.setdefault(replica.models, name)
+    told: dict[str, object] = {}
+    async with trio.open_nursery() as nursery:
+        for name in asked.values():
+            nursery.start_soon(_ask, desk, name, told)
+    listed: dict[str, object] = {}
+    for models in asked:
+        for model in models:
+            listed[model] = told.get(model) or {
+                "id": model,
+                "object": "model",
+                "created": 0,
+                "owned_by": "unknown",
+            }
+    return orjson.dumps({"object": "list", "data": list(listed.values())})
+
+
+async def _ask(desk: Desk, name: str, told: dict[str, object]) -> None:
+    upstream = desk.upstreams.of(name, desk.router.state.fleet.replicas[name].url)
+    headers = [(b"host", upstream.host), (b"accept", b"application/json")]
+    key = desk.upstreams.authorizations.get(name)
+    if key is not None:
+        headers.append((b"authorization", key))
+    request = httpx.Request(
+        "GET",
+        upstream.url,
+        headers=headers,
+        extensions={"target": upstream.prefix + b"/v1/models"},
+    )
+    with trio.move_on_after(ASK_TIMEOUT_S):
+        try:
+            response = await upstream.transport.handle_async_request(request)
+            body = b""
+            async for chunk in response.aiter_raw():
+                body += chunk
+                if len(body) > LIST_BYTES_MAX:
+                    return
+            listed = orjson.loads(body)
+        except (UpstreamError, orjson.JSONDecodeError):
+            return
+        entries = listed.get("data") if isinstance(listed, dict) else None
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, dict) and isinstance(entry.get("id"), str):
+                told.setdefault(entry["id"], entry)

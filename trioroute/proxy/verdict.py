@@ -1,0 +1,49 @@
+"""What a replica's answer, or its silence, says about the replica and about trying elsewhere."""
+
+import attrs
+
+from trioroute.events.words import Blame, Cause
+from trioroute.projections.health import BUSY_STATUSES, FAULT_STATUSES
+from trioroute.proxy.headers import RawHeaders, header_value
+from trioroute.proxy.upstream_error import UpstreamError
+
+RETRY_AFTER_MAX_MS = 300_000
+
+
+@attrs.frozen(slots=True)
+class Trouble:
+    """``sent``: the replica may have worked on the request, so only repeatable ones move on.
+
+    ``retry_after_ms`` is set when the replica is busy, not broken (RULES 6.2).
+    """
+
+    cause: Cause
+    blame: Blame
+    status: int | None
+    sent: bool
+    retry_after_ms: int | None = None
+
+
+def of_error(error: UpstreamError) -> Trouble:
+    """The router's own faults (no descriptors, no ports) never count against a replica."""
+    return Trouble(error.cause, "router" if error.local else "replica", None, error.sent)
+
+
+def of_status(
+    status: int, headers: RawHeaders, busy_default_ms: int, cause: Cause = "status"
+) -> Trouble | None:
+    """None for an answer that is the replica's proper word to the client."""
+    if status in BUSY_STATUSES:
+        wait_ms = _retry_after_ms(headers)
+        return Trouble(cause, "none", status, True, busy_default_ms if wait_ms is None else wait_ms)
+    if status in FAULT_STATUSES:
+        return Trouble(cause, "replica", status, True)
+    return None
+
+
+def _retry_after_ms(headers: RawHeaders) -> int | None:
+    """Seconds only: the date form of RFC 9110 10.2.3 is not used by engines."""
+    value = header_value(headers, b"retry-after")
+    if value is None or not value.isdigit() or len(value) > 9:
+        return None
+    return min(RETRY_AFTER_MAX_MS, int(value) * 1000)

@@ -1,0 +1,105 @@
+"""Limits in time of everything under way, kept by one task that looks at all of it now and then.
+
+A timer per chunk would cost more than relaying the chunk; here a chunk costs one assignment.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import attrs
+import trio
+
+from trioroute.events import InForce
+
+Phase = Literal["first_byte", "idle", "client_stall", "off"]
+Limit = Literal["first_byte", "idle", "client_stall", "total", "stream_grace"]
+
+LOOK_EVERY_MIN_MS = 20
+LOOK_EVERY_MAX_MS = 500
+
+
+@attrs.define(eq=False, slots=True)
+class Watched:
+    """One attempt: ``since_ms`` is when its ``phase`` last made progress.
+
+    When a limit is over, ``broken`` names it and ``scope`` is cancelled.
+    """
+
+    replica: str
+    scope: trio.CancelScope
+    started_ms: int
+    since_ms: int
+    phase: Phase = "first_byte"
+    broken: Limit | None = None
+
+
+@attrs.define(eq=False)
+class Watch:
+    """``refuses`` tells whether a replica is out because it refuses connections (RULES 6.13)."""
+
+    now_ms: Callable[[], int]
+    settings: Callable[[], InForce]
+    refuses: Callable[[str], bool]
+    _open: set[Watched] = attrs.field(factory=set, init=False)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, replica: str, scope: trio.CancelScope) -> Watched:
+        now_ms = self.now_ms()
+        watched = Watched(replica, scope, now_ms, now_ms)
+        self._open.add(watched)
+        return watched
+
+    def close(self, watched: Watched) -> None:
+        self._open.discard(watched)
+
+    async def run(self) -> None:
+        """Look at all that is open, often enough for the shortest limit."""
+        while True:
+            await trio.sleep(self._look_every_ms() / 1000)
+            self.look()
+
+    def look(self) -> None:
+        """Cancel whatever is over its limit."""
+        now_ms = self.now_ms()
+        for watched in list(self._open):
+            limit = self._over(watched, now_ms)
+            if limit is not None and watched.broken is None:
+                watched.broken = limit
+                watched.scope.cancel()
+
+    def _over(self, watched: Watched, now_ms: int) -> Limit | None:
+        timeouts = self.settings().timeouts
+        if timeouts.total_ms and now_ms - watched.started_ms >= timeouts.total_ms:
+            return "total"
+        silent_ms = now_ms - watched.since_ms
+        if watched.phase == "first_byte":
+            return "first_byte" if _reached(silent_ms, timeouts.first_byte_ms) else None
+        if watched.phase == "client_stall":
+            return "client_stall" if _reached(silent_ms, timeouts.client_stall_ms) else None
+        if watched.phase == "off":
+            return None
+        if _reached(silent_ms, timeouts.idle_ms):
+            return "idle"
+        grace_ms = self.settings().eject.stream_grace_ms
+        if _reached(silent_ms, grace_ms) and self.refuses(watched.replica):
+            return "stream_grace"
+        return None
+
+    def _look_every_ms(self) -> int:
+        settings = self.settings()
+        timeouts = settings.timeouts
+        limits = (
+            timeouts.first_byte_ms,
+            timeouts.idle_ms,
+            timeouts.total_ms,
+            timeouts.client_stall_ms,
+            settings.eject.stream_grace_ms,
+        )
+        shortest = min((limit for limit in limits if limit), default=LOOK_EVERY_MAX_MS * 10)
+        return min(LOOK_EVERY_MAX_MS, max(LOOK_EVERY_MIN_MS, shortest // 10))
+
+
+def _reached(silent_ms: int, limit_ms: int) -> bool:
+    return limit_ms > 0 and silent_ms >= limit_ms

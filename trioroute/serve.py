@@ -1,0 +1,212 @@
+"""The router as a process: opens the log, folds it, wires the parts, listens, and ends in order.
+
+store -> recover -> journal -> Started, Orphaned, Configured, replicas
+      -> first round of scrapes -> admin port, data port -> signal -> drain -> Stopped
+"""
+
+import gc
+import logging
+import resource
+import signal
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+import trioroute
+from eventlog.journal import Journal
+from eventlog.sqlite import SqliteReader
+from trioroute.assembly import Parts, begin, rounds_of
+from trioroute.events import InForce
+from trioroute.observe import AdminDesk, admin_app, watch_loop_lag
+from trioroute.policy import commands as c
+from trioroute.proxy.app import proxy_app
+from trioroute.proxy.limits import ServerLimits
+from trioroute.proxy.server import serve_http
+from trioroute.replay import explain_decision
+
+logger = logging.getLogger("trioroute")
+
+TICK_S = 0.5
+LOOP_LAG_EVERY_MS = 250
+ADMIN_BODY_BYTES = 1 << 20
+GC_THRESHOLD = 50_000
+
+
+async def tick(parts: Parts) -> None:
+    """Let time pass in the core: expiries, returns to traffic, checks."""
+    while True:
+        await trio.sleep(TICK_S)
+        parts.router.handle(c.Tick(at_ms=parts.now_ms()))
+
+
+def readiness(parts: Parts) -> tuple[bool, str]:
+    """INTERFACE 4: not while draining, while the log stalls, or while nobody is routable."""
+    if parts.desk.stopping:
+        return False, "draining: this router is shutting down"
+    since_ms = parts.journal.stalled_since_ms
+    if since_ms is not None:
+        return False, f"log stalled: {parts.journal.failing}"
+    state = parts.router.state
+    standings = [state.standing(name) for name in state.fleet.replicas]
+    if not any(word in ("LIVE", "PROBING") for word in standings):
+        return False, f"no routable replica: {', '.join(standings) or 'none known'}"
+    return True, "ready"
+
+
+@attrs.frozen
+class JournalView:
+    """The log as metrics show it."""
+
+    journal: Journal
+    directory: Path
+
+    @property
+    def position(self) -> int:
+        return self.journal.position
+
+    @property
+    def durable_position(self) -> int:
+        return self.journal.durable_position
+
+    @property
+    def bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.directory.glob("log-*.sqlite*"))
+
+
+def admin_desk(parts: Parts) -> AdminDesk:
+    async def explain(router: str, number: int) -> dict[str, Any] | None:
+        if router != parts.router.state.router or number > parts.journal.position:
+            return None
+        await parts.journal.durable(number)
+        return await trio.to_thread.run_sync(_explain, parts.directory, router, number)
+
+    def drain(name: str, on: bool) -> bool:
+        if name not in parts.router.state.fleet.replicas:
+            return False
+        parts.router.handle(c.Drain(at_ms=parts.now_ms(), replica=name, on=on))
+        return True
+
+    return AdminDesk(
+        state=lambda: parts.router.state,
+        now_ms=parts.now_ms,
+        log=JournalView(parts.journal, parts.directory),
+        timings=parts.timings,
+        ready=lambda: readiness(parts),
+        explain=explain,
+        drain=drain,
+        version=trioroute.__version__,
+    )
+
+
+def _explain(directory: Path, router: str, number: int) -> dict[str, Any] | None:
+    reader = SqliteReader.open(directory)
+    try:
+        return explain_decision(reader, router, number)
+    finally:
+        reader.close()
+
+
+async def run(
+    parts: Parts, environ: Mapping[str, str], announce: Callable[[str, str], None]
+) -> None:
+    """Serve until a signal; returns when the log holds everything. ``announce(api, admin)``."""
+    try:
+        async with trio.open_nursery() as log_nursery:
+            await log_nursery.start(parts.journal.run)
+            begin(parts)
+            try:
+                await _serve(parts, environ, announce)
+            finally:
+                parts.router.handle(c.Stop(at_ms=parts.now_ms(), cause="signal"))
+                parts.journal.close()
+    finally:
+        await parts.desk.upstreams.aclose()
+
+
+async def _serve(
+    parts: Parts, environ: Mapping[str, str], announce: Callable[[str, str], None]
+) -> None:
+    server = parts.settings.in_force.server
+    limits = _limits(parts.settings.in_force)
+    admin_limits = attrs.evolve(limits, body_bytes=ADMIN_BODY_BYTES, graceful_timeout_s=1.0)
+    admin_stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_heed_signals, parts, nursery.cancel_scope)
+        nursery.start_soon(tick, parts)
+        nursery.start_soon(parts.desk.watch.run)
+        nursery.start_soon(watch_loop_lag, parts.timings, time.perf_counter_ns, LOOP_LAG_EVERY_MS)
+        await nursery.start(rounds_of(parts, environ).run)
+        admin = await nursery.start(
+            partial(
+                serve_http,
+                admin_app(admin_desk(parts)),
+                [server.admin],
+                admin_limits,
+                shutdown=admin_stop,
+            )
+        )
+        _settle_memory()
+        async with trio.open_nursery() as data_nursery:
+            api = await data_nursery.start(
+                partial(
+                    serve_http,
+                    proxy_app(parts.desk),
+                    [server.listen],
+                    limits,
+                    shutdown=parts.shutdown,
+                    tls_cert=server.tls_cert or None,
+                    tls_key=server.tls_key or None,
+                )
+            )
+            scheme = "https" if server.tls_cert else "http"
+            announce(_url(scheme, api[0]), _url("http", admin[0]))
+        nursery.cancel_scope.cancel()
+
+
+def _url(scheme: str, bound: tuple[str, int]) -> str:
+    host, port = bound
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _limits(in_force: InForce) -> ServerLimits:
+    return ServerLimits(
+        body_bytes=in_force.server.max_body_bytes,
+        client_stall_ms=in_force.timeouts.client_stall_ms,
+        graceful_timeout_s=in_force.server.graceful_timeout_ms / 1000,
+    )
+
+
+def _settle_memory() -> None:
+    """What was made until now stays: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, 20, 50)
+
+
+async def _heed_signals(parts: Parts, everything: trio.CancelScope) -> None:
+    """SIGTERM and SIGINT drain; a second one hurries. SIGHUP is noted, not obeyed yet."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+        async for number in received:
+            if number == signal.SIGHUP:
+                logger.warning("SIGHUP: reloading is not built yet; restart to change settings")
+            elif parts.desk.stopping:
+                logger.warning("second signal: ending what is still running")
+                everything.cancel()
+                return
+            else:
+                running = len(parts.router.state.load.flights)
+                logger.info("signal %d: draining, %d requests in flight", number, running)
+                parts.desk.stopping = True
+                parts.shutdown.set()
+
+
+def raise_file_limit() -> None:
+    """Every request takes two descriptors: use what the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
