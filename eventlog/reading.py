@@ -1,0 +1,148 @@
+"""Reading a whole log: a directory of segments, or one segment's file."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from eventlog.errors import LogDamaged, LogMissing, StoreClosed
+from eventlog.record import Head, Record
+from eventlog.segments import SegmentFile, SegmentReader, list_segments
+from eventlog.store import check_page
+
+MAX_OPEN = 4
+"""Connections kept open at a time; a long log has more segments than a process has descriptors."""
+
+
+class SqliteReader:
+    """A log for reading only: it takes no lock and writes nothing, so it may read a live log.
+
+    Satisfies :class:`eventlog.store.LogReader`. A missing row is never passed over: rows before a
+    hole are given, then LogDamaged is raised. A log whose oldest segments were retired begins where
+    the oldest kept one begins.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._open: dict[Path, SegmentReader] = {}
+        self._closed = False
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: Path) -> "SqliteReader":
+        """Open a log directory or one segment's file.
+
+        Raises LogMissing, NewerLog, LogDamaged, StoreFailed.
+        """
+        reader = cls(path)
+        with reader._lock:
+            files = reader._files()
+            if not files:
+                raise LogMissing(path)
+            reader._segment(files[-1])
+        return reader
+
+    def read(self, after: int = 0, limit: int = 1000) -> list[Record]:
+        """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
+        check_page(after, limit)
+        rows: list[Record] = []
+        with self._lock:
+            files = self._files()
+            start = max((i for i, file in enumerate(files) if file.first <= after + 1), default=0)
+            next_seq = after + 1
+            for place, file in enumerate(files[start:], start):
+                page = self._segment(file).read(max(after, next_seq - 1), limit - len(rows))
+                if page and place == 0 and next_seq < max(file.first, 1):
+                    next_seq = file.first  # older segments were retired
+                if page and place == 0 and file.first == 0 and after == 0:
+                    next_seq = page[0].seq  # a file by itself begins where it begins
+                whole = _before_hole([row.seq for row in page], next_seq)
+                rows += page[:whole]
+                if whole < len(page):
+                    if not rows:
+                        raise _hole(file, next_seq, page[0].seq)
+                    return rows
+                next_seq += whole
+                if len(rows) == limit:
+                    break
+        return rows
+
+    def read_stream(self, stream: str, after: int = 0, limit: int = 1000) -> list[Record]:
+        """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
+        check_page(after, limit)
+        rows: list[Record] = []
+        with self._lock:
+            for file in self._files_from(stream, after):
+                rows += self._segment(file).read_stream(stream, after, limit - len(rows))
+                if len(rows) == limit:
+                    break
+        if not rows:
+            return rows
+        first = after + 1 if after else rows[0].version
+        whole = _before_hole([row.version for row in rows], first)
+        if not whole:
+            raise LogDamaged(
+                str(self._path), rows[0].seq, f"gap: version {first} of {stream!r} is missing"
+            )
+        return rows[:whole]
+
+    def head(self) -> Head:
+        """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
+        with self._lock:
+            for file in reversed(self._files()):
+                if (head := self._segment(file).head()) is not None:
+                    return head
+        return Head()
+
+    def stream_version(self, stream: str) -> int:
+        """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
+        with self._lock:
+            for file in reversed(self._files()):
+                if (versions := self._segment(file).versions(stream)) is not None:
+                    return versions[1]
+        return 0
+
+    def close(self) -> None:
+        """Close every file. May be called again."""
+        with self._lock:
+            self._closed = True
+            while self._open:
+                self._open.popitem()[1].close()
+
+    def _files(self) -> Sequence[SegmentFile]:
+        if self._closed:
+            raise StoreClosed(f"the log {self._path}")
+        if self._path.is_dir():
+            return list_segments(self._path)
+        return (SegmentFile(0, self._path),)
+
+    def _files_from(self, stream: str, after: int) -> Sequence[SegmentFile]:
+        """The segments from the one that holds version ``after + 1`` of ``stream``."""
+        files = self._files()
+        for place in range(len(files) - 1, 0, -1):
+            versions = self._segment(files[place]).versions(stream)
+            if versions is not None and versions[0] <= after + 1:
+                return files[place:]
+        return files
+
+    def _segment(self, file: SegmentFile) -> SegmentReader:
+        segment = self._open.pop(file.path, None)
+        if segment is not None and segment.outdated:
+            segment.close()
+            segment = None
+        if segment is None:
+            segment = SegmentReader.open(file.path)
+            if len(self._open) >= MAX_OPEN:
+                self._open.pop(next(iter(self._open))).close()
+        self._open[file.path] = segment  # last in the dict = used last
+        return segment
+
+
+def _before_hole(numbers: Sequence[int], first: int) -> int:
+    """How many of ``numbers`` (ascending) run on from ``first`` without a hole."""
+    if not numbers or numbers[-1] - first + 1 == len(numbers):
+        return len(numbers)
+    return next(i for i, number in enumerate(numbers) if number != first + i)
+
+
+def _hole(file: SegmentFile, expected: int, found: int) -> LogDamaged:
+    return LogDamaged(str(file.path), expected, f"gap: {expected} to {found - 1} are missing")

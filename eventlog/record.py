@@ -1,0 +1,71 @@
+"""What goes into a log and what comes out: plain frozen facts, cheap to build."""
+
+from collections.abc import Sequence
+
+import attrs
+
+GENESIS = bytes(16)
+"""The chain value before the first row of a log."""
+
+
+@attrs.frozen
+class Entry:
+    """One fact to append.
+
+    ``kind`` and the integer ``schema`` say how to read ``body``, which is compact JSON in UTF-8;
+    ``at_ms`` is the writer's clock in milliseconds; ``seen`` is the highest foreign ``seq`` the
+    writer had folded before it (0 with one writer). Integers are signed 64 bits.
+    """
+
+    kind: str
+    schema: int
+    at_ms: int
+    seen: int
+    body: bytes
+
+
+@attrs.frozen
+class Record:
+    """One stored row: an entry with its place in the log.
+
+    ``seq`` is the place in the whole log, ``version`` the place in its stream, both from 1 and
+    without gaps; ``chain`` is the 16-byte hash over this row and all rows before it (chain.py).
+    """
+
+    seq: int
+    stream: str
+    version: int
+    kind: str
+    schema: int
+    at_ms: int
+    seen: int
+    body: bytes
+    chain: bytes
+
+
+@attrs.frozen
+class Head:
+    """The last row of a log: its ``seq`` and chain. ``Head()`` is the head of an empty log."""
+
+    seq: int = 0
+    chain: bytes = GENESIS
+
+
+@attrs.frozen
+class Appended:
+    """Where the rows of one append are: ``first`` and ``last`` are seqs.
+
+    ``already`` is true when the same entries were there before the call (clause E2).
+    """
+
+    first: int
+    last: int
+    already: bool = False
+
+
+def same_entries(records: Sequence[Record], entries: Sequence[Entry]) -> bool:
+    """Whether ``records`` hold exactly ``entries`` (clause E2)."""
+    return len(records) == len(entries) and all(
+        (r.kind, r.schema, r.at_ms, r.seen, r.body) == (e.kind, e.schema, e.at_ms, e.seen, e.body)
+        for r, e in zip(records, entries, strict=True)
+    )

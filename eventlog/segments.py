@@ -1,0 +1,158 @@
+"""The files of a log directory, ``log-<first seq>.sqlite``, and reading one of them.
+
+A read is one statement fetched to its end, so nothing stays open between pages and no reader ever
+pins the write-ahead log.
+"""
+
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from eventlog.errors import LogMissing
+from eventlog.record import Head, Record
+from eventlog.schema import check_format, log_error
+
+BUSY_TIMEOUT_S = 1.0
+"""How long a statement waits for a lock; the journal repeats a write that found no room."""
+
+_name = re.compile(r"log-([1-9][0-9]*)\.sqlite\Z")
+
+# CAST gives the bytes as they are stored, without decoding and encoding them again.
+_COLUMNS = "seq, stream, version, kind, schema, at_ms, seen, CAST(body AS BLOB), chain"
+READ = f"SELECT {_COLUMNS} FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
+READ_STREAM = (
+    f"SELECT {_COLUMNS} FROM events WHERE stream = ? AND version > ? ORDER BY version LIMIT ?"
+)
+HEAD = "SELECT seq, chain FROM events ORDER BY seq DESC LIMIT 1"
+# min and max in one SELECT would walk all rows of the stream; alone, each is one look-up.
+VERSIONS = (
+    "SELECT (SELECT min(version) FROM events WHERE stream = ?1),"
+    " (SELECT max(version) FROM events WHERE stream = ?1)"
+)
+LAST_VERSION = "SELECT max(version) FROM events WHERE stream = ?"
+
+
+_NO_PLACE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
+
+
+@attrs.frozen
+class SegmentFile:
+    """One file of a log; ``first`` is its first row's seq (0 = a file given by its own name)."""
+
+    first: int
+    path: Path
+
+
+def list_segments(directory: Path) -> list[SegmentFile]:
+    """The segments of a log directory in order; empty if there are none."""
+    found = [
+        SegmentFile(int(match[1]), directory / name)
+        for name in os.listdir(directory)  # noqa: PTH208  # a third of the time of Path.iterdir
+        if (match := _name.match(name))
+    ]
+    return sorted(found, key=lambda segment: segment.first)
+
+
+def segment_file(directory: Path, first: int) -> SegmentFile:
+    """The segment of ``directory`` that begins at seq ``first``."""
+    return SegmentFile(first, directory / f"log-{first}.sqlite")
+
+
+class SegmentReader:
+    """A read-only connection to one segment, also while another process writes to it."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, immutable: bool) -> None:
+        self._path = path
+        self._connection = connection
+        self._immutable = immutable
+        self._has_table = False
+
+    @classmethod
+    def open(cls, path: Path) -> "SegmentReader":
+        """Raises LogMissing, NewerLog, LogDamaged, StoreFailed."""
+        if not path.is_file():
+            raise LogMissing(path)
+        with sqlite_errors(path):
+            try:
+                return cls._connect(path, immutable=False)
+            except sqlite3.OperationalError as exc:
+                if exc.sqlite_errorcode & 0xFF not in _NO_PLACE or _has_wal(path):
+                    raise
+                # A log on read-only media: SQLite cannot make its -shm file there, and with no
+                # write-ahead log the file alone is complete.
+                return cls._connect(path, immutable=True)
+
+    @classmethod
+    def _connect(cls, path: Path, *, immutable: bool) -> "SegmentReader":
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?{'immutable=1' if immutable else 'mode=ro'}",
+            uri=True,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        reader = cls(path, connection, immutable)
+        try:
+            reader._check()
+        except BaseException:
+            connection.close()
+            raise
+        return reader
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the file was opened as one that cannot change, and now has a writer."""
+        return self._immutable and _has_wal(self._path)
+
+    def _check(self) -> bool:
+        if not self._has_table:
+            self._has_table = check_format(self._connection, self._path)
+        return self._has_table
+
+    def _query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        with sqlite_errors(self._path):
+            if not self._check():
+                return []
+            return self._connection.execute(sql, parameters).fetchall()
+
+    def read(self, after: int, limit: int) -> list[Record]:
+        """Rows with ``seq > after``."""
+        return [Record(*row) for row in self._query(READ, after, limit)]
+
+    def read_stream(self, stream: str, after: int, limit: int) -> list[Record]:
+        """Rows of ``stream`` with ``version > after``."""
+        rows = self._query(READ_STREAM, stream, after, limit)
+        return [Record(*row) for row in rows]
+
+    def head(self) -> Head | None:
+        """The last row, None if the segment is empty."""
+        rows = self._query(HEAD)
+        return Head(*rows[0]) if rows else None
+
+    def versions(self, stream: str) -> tuple[int, int] | None:
+        """First and last version of ``stream`` in this segment, None if it has no row here."""
+        rows = self._query(VERSIONS, stream)
+        return (rows[0][0], rows[0][1]) if rows and rows[0][0] is not None else None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+def _has_wal(path: Path) -> bool:
+    return path.with_name(path.name + "-wal").exists()
+
+
+@contextmanager
+def sqlite_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors about ``path`` into LogDamaged or StoreFailed."""
+    try:
+        yield
+    except sqlite3.Error as exc:
+        raise log_error(exc, path) from exc

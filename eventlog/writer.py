@@ -1,0 +1,179 @@
+"""The writing side of a journal: offers gathered into batches, and the thread that commits them.
+
+No Trio here: the thread speaks to the loop through one ``post`` function.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+import attrs
+
+from eventlog.errors import StoreFailed
+from eventlog.record import Entry
+from eventlog.store import Store
+
+FIRST_RETRY_S = 0.01
+LONGEST_RETRY_S = 1.0
+"""A failed commit is repeated after 10 ms, then twice as long each time, at most a second."""
+
+LOOP_CHECK_S = 5.0
+"""How often an idle writer looks whether its loop still exists."""
+
+TRIES_WITHOUT_LOOP = 5
+
+Post = Callable[..., bool]
+"""Run a function in the loop's thread soon; false if the loop is gone."""
+
+
+Offer = tuple[int, tuple[Entry, ...], int]
+"""Entries offered together and committed together: first version, entries, bytes of bodies.
+
+A plain tuple: building an attrs object here would double the cost of an offer.
+"""
+
+
+@attrs.frozen
+class Batch:
+    """What one append stores: whole offers in order, from version ``first`` on.
+
+    A batch that failed is repeated as it is: only then the store can tell that it is already there
+    (clause E2).
+    """
+
+    first: int
+    entries: list[Entry]
+    size: int
+
+    @property
+    def last(self) -> int:
+        """The version of the last entry."""
+        return self.first + len(self.entries) - 1
+
+
+@attrs.frozen
+class Report:
+    """What a writer tells its journal, always in the loop's thread."""
+
+    committed: Callable[[Batch, float], None]
+    """The batch is durable; its append took so many seconds."""
+
+    failed: Callable[[StoreFailed], None]
+    """An append failed and will be repeated."""
+
+    ended: Callable[[Exception | None], None]
+    """The writer has stopped: all was written, or it cannot go on for this error."""
+
+
+class Backlog:
+    """Offers on their way to the writer; bounded by the journal that fills it.
+
+    A SimpleQueue is the deque and the wake-up at once: ``put`` is an append in C, and releases a
+    lock only if the writer sleeps on it.
+    """
+
+    def __init__(self, batch_entries: int) -> None:
+        self._queue: queue.SimpleQueue[Offer | None] = queue.SimpleQueue()
+        self._batch_entries = batch_entries
+        self._end_seen = False
+        self.put: Callable[[Offer | None], None] = self._queue.put
+        """Add an offer; None says that no more will come."""
+
+    @property
+    def drained(self) -> bool:
+        """Whether everything was taken and no more will come."""
+        return self._end_seen
+
+    def next_batch(self, wait_s: float = 0.0) -> Batch | None:
+        """All that is waiting, up to the batch's bound; None if nothing came within ``wait_s``."""
+        if self._end_seen:
+            return None
+        try:
+            offer = self._queue.get(block=wait_s > 0, timeout=wait_s)
+        except queue.Empty:
+            return None
+        entries: list[Entry] = []
+        first = offer[0] if offer is not None else 0
+        size = 0
+        while offer is not None:
+            entries += offer[1]
+            size += offer[2]
+            if len(entries) >= self._batch_entries or not self._queue.qsize():
+                return Batch(first, entries, size)
+            offer = self._queue.get()
+        self._end_seen = True
+        return Batch(first, entries, size) if entries else None
+
+
+class WriterThread:
+    """Commits a backlog in a thread of its own, append by append; a failure never stops it.
+
+    One dedicated thread rather than ``trio.to_thread`` for each append: 14 µs of CPU a hand-over
+    against 73 µs, and its place in the order is plain.
+    """
+
+    def __init__(
+        self, store: Store, stream: str, backlog: Backlog, report: Report, post: Post
+    ) -> None:
+        self._store = store
+        self._stream = stream
+        self._backlog = backlog
+        self._report = report
+        self._post = post
+        self._give_up = threading.Event()
+        self._loop_gone = False
+        # A daemon, because a thread stuck in a dead disk must not hold up the process's exit; the
+        # journal waits for it in all other cases.
+        self.thread = threading.Thread(target=self._main, name=f"log {stream}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self.thread.start()
+
+    def give_up(self) -> None:
+        """Do not repeat a failing append any more."""
+        self._give_up.set()
+
+    def _main(self) -> None:
+        error: Exception | None = None
+        try:
+            self._write_all()
+        except Exception as exc:
+            error = exc
+        self._tell(self._report.ended, error)
+
+    def _write_all(self) -> None:
+        while True:
+            batch = self._backlog.next_batch(0.0 if self._loop_gone else LOOP_CHECK_S)
+            if batch is not None:
+                self._commit(batch)
+            elif self._backlog.drained or self._loop_gone:
+                return
+            else:
+                self._tell(_nothing)
+
+    def _commit(self, batch: Batch) -> None:
+        pause_s = FIRST_RETRY_S
+        tries_left = TRIES_WITHOUT_LOOP
+        while True:
+            started = time.perf_counter()
+            try:
+                self._store.append(self._stream, batch.entries, batch.first - 1)
+            except StoreFailed as exc:
+                self._tell(self._report.failed, exc)
+                tries_left -= self._loop_gone
+                if self._give_up.wait(pause_s) or not tries_left:
+                    raise
+                pause_s = min(pause_s * 2, LONGEST_RETRY_S)
+            else:
+                self._tell(self._report.committed, batch, time.perf_counter() - started)
+                return
+
+    def _tell(self, function: Callable[..., None], *arguments: object) -> None:
+        if not self._post(function, *arguments):
+            self._loop_gone = True
+
+
+def _nothing() -> None:
+    """Posted only to learn whether the loop is there."""

@@ -1,0 +1,31 @@
+"""Every store against every clause."""
+
+from pathlib import Path
+
+from eventlog.conformance import StoreConformance
+from eventlog.faults import FaultyStore
+from eventlog.memory import MemoryStore
+from eventlog.sqlite import SqliteStore
+from eventlog.store import Store
+
+
+class TestMemoryStore(StoreConformance):
+    keeps = False
+
+    def open(self, directory: Path) -> Store:
+        return MemoryStore()
+
+
+class TestSqliteStoreSyncFull(StoreConformance):
+    def open(self, directory: Path) -> Store:
+        return SqliteStore.open(directory / "log", sync="full")
+
+
+class TestSqliteStoreSyncNormal(StoreConformance):
+    def open(self, directory: Path) -> Store:
+        return SqliteStore.open(directory / "log", sync="normal")
+
+
+class TestFaultyStoreWithoutFaults(StoreConformance):
+    def open(self, directory: Path) -> Store:
+        return FaultyStore(SqliteStore.open(directory / "log", sync="normal"))
