@@ -1,0 +1,1 @@
+"""The rules of the house, checked on the source itself."""

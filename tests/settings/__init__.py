@@ -1,0 +1,1 @@
+"""The settings: what is taken, what is refused, and how it is told."""

@@ -1,0 +1,18 @@
+"""What people and Prometheus see: /metrics, /state, the dashboard, decisions, draining.
+
+May import ``eventlog``, ``trioroute.events``, ``projections``, ``policy`` and ``router``; neither
+``proxy``, ``scrape`` and ``discovery`` nor what stands above them. Reads the same projections that
+decide, so a panel cannot tell another story than the log; only what is no event (how long a
+decision took, how late the loop was) is measured beside them, in ``Timings``.
+
+``serve`` wires it: one ``Timings``, one ``AdminDesk``, ``admin_app(desk)`` on the admin port, and
+``watch_loop_lag`` as a task.
+"""
+
+from trioroute.observe.admin import AdminDesk as AdminDesk
+from trioroute.observe.admin import admin_app as admin_app
+from trioroute.observe.exporter import Exporter as Exporter
+from trioroute.observe.state_view import view as view
+from trioroute.observe.timings import LogView as LogView
+from trioroute.observe.timings import Timings as Timings
+from trioroute.observe.timings import watch_loop_lag as watch_loop_lag

@@ -1,0 +1,171 @@
+"""The admin port: metrics, health, state, decisions, draining and the dashboard (INTERFACE 4)."""
+
+import re
+from collections.abc import Awaitable, Callable
+from itertools import islice
+from typing import Any
+
+import attrs
+from hypercorn.typing import (
+    ASGIFramework,
+    ASGIReceiveCallable,
+    ASGISendCallable,
+    HTTPResponseStartEvent,
+    HTTPScope,
+    Scope,
+)
+
+from eventlog.errors import LogError
+from trioroute.observe.answer import Answer, error, json_answer, shown, text_answer
+from trioroute.observe.exporter import Exporter, StateCollector
+from trioroute.observe.guard import refuse, values
+from trioroute.observe.page import dashboard
+from trioroute.observe.state_view import view
+from trioroute.observe.timings import LogView, Timings
+from trioroute.projections import State
+
+_DECISION = re.compile(r"/decisions/(?P<router>.+)/(?P<number>[^/]*)", re.DOTALL)
+_DRAIN = re.compile(r"/replicas/(?P<name>.+)/(?P<verb>drain|undrain)", re.DOTALL)
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+_LOOK = ("GET", "HEAD")
+BODY_MAX = 1 << 20
+_PLACES = "/, /metrics, /healthz, /readyz, /state, /decisions/ROUTER/NUMBER, /replicas/NAME/drain"
+
+
+@attrs.define(kw_only=True)
+class AdminDesk:
+    """What ``serve`` hands over. All calls are plain and quick but ``explain``.
+
+    ``now_ms`` is the router's clock. ``ready`` says whether traffic should come here, and why not.
+    ``explain(router, number)`` gives a decision's explanation as JSON values, None if there is no
+    such decision. ``drain(name, on)`` is False for an unknown replica; like ``explain`` it may
+    raise a LogError, which is answered with 503.
+    """
+
+    state: Callable[[], State]
+    now_ms: Callable[[], int]
+    log: LogView
+    timings: Timings
+    ready: Callable[[], tuple[bool, str]]
+    explain: Callable[[str, int], Awaitable[dict[str, Any] | None]]
+    drain: Callable[[str, bool], bool]
+    version: str
+
+
+def admin_app(desk: AdminDesk) -> ASGIFramework:
+    """The admin port as an ASGI application. What a request's body says is ignored."""
+    collector = StateCollector(desk.state, desk.now_ms, desk.timings, desk.log, desk.version)
+    office = _Office(desk, Exporter(collector))
+
+    async def app(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000, "reason": None})
+        else:
+            answer = await _discard(receive) or await office.answer(scope)
+            body = b"" if scope["method"] == "HEAD" else answer.body
+            start: HTTPResponseStartEvent = {
+                "type": "http.response.start",
+                "status": answer.status,
+                "headers": answer.head(),
+            }
+            await send(start)
+            await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    return app
+
+
+async def _discard(receive: ASGIReceiveCallable) -> Answer | None:
+    """Take the body off the connection, else the next request on it would be lost."""
+    size = 0
+    while size <= BODY_MAX:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        size += len(message["body"])
+        if not message["more_body"]:
+            return None
+    close = (b"connection", b"close")
+    return error(413, "body_too_large", f"at most {BODY_MAX} bytes; no body is needed", close)
+
+
+async def _lifespan(receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    while (await receive())["type"] != "lifespan.shutdown":
+        await send({"type": "lifespan.startup.complete"})
+    await send({"type": "lifespan.shutdown.complete"})
+
+
+@attrs.frozen
+class _Office:
+    """Finds the answer to a request."""
+
+    desk: AdminDesk
+    exporter: Exporter
+
+    async def answer(self, scope: HTTPScope) -> Answer:
+        method, path, headers = scope["method"], scope["path"], list(scope["headers"])
+        refusal = refuse(method, headers)
+        if refusal is not None:
+            return refusal
+        allowed = _allowed(path)
+        if not allowed:
+            return error(404, "not_found", f"nothing is at {shown(path)}; there is {_PLACES}")
+        if method not in allowed:
+            allow = ", ".join(allowed)
+            message = f"{shown(method)} does not work at {shown(path)}; use {allow}"
+            return error(405, "method_not_allowed", message, (b"allow", allow.encode()))
+        try:
+            if path == "/metrics":
+                page = await self.exporter.page(", ".join(values(headers, b"accept")))
+                return Answer(200, page.content_type, page.body)
+            decision = _DECISION.fullmatch(path)
+            if decision is not None:
+                return await self._decision(decision["router"], decision["number"])
+            return self._plain(path, scope["query_string"])
+        except LogError as trouble:
+            retry = (b"retry-after", b"1")
+            return error(503, "log_stalled", f"the event log: {trouble}", retry)
+
+    def _plain(self, path: str, query: bytes) -> Answer:
+        desk = self.desk
+        if path == "/":
+            return dashboard()
+        if path == "/healthz":
+            return text_answer("ok")
+        if path == "/readyz":
+            ready, reason = desk.ready()
+            return json_answer({"ready": ready, "reason": reason}, 200 if ready else 503)
+        if path == "/state":
+            with_share = b"with=traffic_share" in query.split(b"&")
+            return json_answer(view(desk.state(), desk.now_ms(), desk.log, with_share=with_share))
+        return self._drain(path)
+
+    def _drain(self, path: str) -> Answer:
+        found = _DRAIN.fullmatch(path)
+        assert found is not None, "no other path allows a method"
+        name = found["name"]
+        if not self.desk.drain(name, found["verb"] == "drain"):
+            known = ", ".join(islice(self.desk.state().fleet.replicas, 20)) or "none"
+            message = f"there is no replica {shown(name)}; there are: {known}"
+            return error(404, "replica_not_found", message)
+        return json_answer({"replica": name, "state": self.desk.state().standing(name)})
+
+    async def _decision(self, router: str, number: str) -> Answer:
+        hint = "the x-trioroute-decision header of a response names its decision"
+        explanation = None
+        if _NUMBER.fullmatch(number):
+            explanation = await self.desk.explain(router, int(number))
+            newest = f"{self.desk.state().router}/{self.desk.log.position}"
+            hint = f"the newest event of this router is {newest}; {hint}"
+        if explanation is None:
+            message = f"no decision is named {shown(f'{router}/{number}')}; {hint}"
+            return error(404, "decision_not_found", message)
+        return json_answer(explanation)
+
+
+def _allowed(path: str) -> tuple[str, ...]:
+    """The methods of a path; none: nothing is there."""
+    if path in ("/", "/metrics", "/healthz", "/readyz", "/state") or _DECISION.fullmatch(path):
+        return _LOOK
+    return ("POST",) if _DRAIN.fullmatch(path) else ()

@@ -1,0 +1,57 @@
+"""What the admin port answers with: a whole, short response, and errors in OpenAI's shape."""
+
+from typing import Any
+
+import attrs
+import orjson
+
+_HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+_NOTHING_ACTIVE = b"default-src 'none'; frame-ancestors 'none'"
+
+
+@attrs.frozen(slots=True)
+class Answer:
+    """``policy`` is the Content-Security-Policy; without one nothing in it may run or load."""
+
+    status: int
+    content_type: str
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    policy: bytes = _NOTHING_ACTIVE
+
+    def head(self) -> list[tuple[bytes, bytes]]:
+        """All response headers."""
+        return [
+            (b"content-type", self.content_type.encode()),
+            (b"content-length", b"%d" % len(self.body)),
+            (b"content-security-policy", self.policy),
+            *_HEADERS,
+            *self.headers,
+        ]
+
+
+def json_answer(value: Any, status: int = 200) -> Answer:  # noqa: ANN401 - any JSON value
+    return Answer(status, "application/json", orjson.dumps(value))
+
+
+def text_answer(text: str) -> Answer:
+    return Answer(200, "text/plain; charset=utf-8", text.encode())
+
+
+def error(status: int, code: str, message: str, *headers: tuple[bytes, bytes]) -> Answer:
+    """An error as the official OpenAI clients read it (INTERFACE 4)."""
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    return Answer(status, "application/json", orjson.dumps(body), headers)
+
+
+def shown(text: str) -> str:
+    """A value that a client sent, short and printable, for a message."""
+    return ascii(text if len(text) <= 100 else text[:97] + "...")

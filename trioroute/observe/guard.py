@@ -1,0 +1,63 @@
+"""Who may talk to a port that knows no password: programs of this machine, and its own page.
+
+A browser on this machine also runs pages of strangers. Two tricks let them reach a port on
+loopback: a name of theirs that resolves to 127.0.0.1 (DNS rebinding; the Host header gives it
+away), and a form or fetch sent blindly from their page (the Origin header gives it away).
+"""
+
+import ipaddress
+import re
+
+from trioroute.observe.answer import Answer, error, shown
+
+Headers = list[tuple[bytes, bytes]]
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@\s]+)(?::[0-9]{1,5})?")
+
+
+def refuse(method: str, headers: Headers) -> Answer | None:
+    """The refusal of a request that may come from a stranger's page, None if it is welcome."""
+    hosts = values(headers, b"host")
+    if len(hosts) != 1 or not _is_loopback(hosts[0]):
+        return error(
+            403,
+            "host_not_allowed",
+            f"the admin port answers to names of this machine only, not to"
+            f" {shown(', '.join(hosts))}; ask http://127.0.0.1:PORT or http://localhost:PORT",
+        )
+    if method in ("GET", "HEAD"):
+        return None
+    origins = values(headers, b"origin")
+    sites = values(headers, b"sec-fetch-site")
+    same = all(_host_of(origin) == hosts[0].lower() for origin in origins)
+    if not same or any(site not in ("same-origin", "none") for site in sites):
+        return error(
+            403,
+            "origin_not_allowed",
+            f"a page of {shown(', '.join(origins) or 'another site')} may not change this router;"
+            " use its own dashboard, or a program that sends no Origin header",
+        )
+    return None
+
+
+def values(headers: Headers, name: bytes) -> list[str]:
+    """All values of a header."""
+    return [value.decode("latin-1").strip() for known, value in headers if known.lower() == name]
+
+
+def _is_loopback(host: str) -> bool:
+    match = _HOST.fullmatch(host)
+    if match is None:
+        return False
+    name = match[1].strip("[]").lower()
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _host_of(origin: str) -> str:
+    """``host:port`` of an Origin; nothing that equals a Host header for ``null`` and the like."""
+    scheme, found, host = origin.lower().partition("://")
+    return host if found and scheme in ("http", "https") else "null"

@@ -1,0 +1,80 @@
+"""Series of this process alone: timings and the log. They start at zero with it (INTERFACE 8)."""
+
+from trioroute.observe.shapes import (
+    Counter,
+    Distribution,
+    Distributions,
+    Gauge,
+    Histogram,
+    Info,
+    Series,
+    seconds_of,
+)
+from trioroute.observe.timings import COARSE_NS, FINE_NS, Buckets
+
+_LES = {bounds: seconds_of(bounds, 1_000_000_000) for bounds in (FINE_NS, COARSE_NS)}
+
+
+def _spread(kept: Buckets) -> Distributions:
+    found = Distribution(_LES[kept.bounds_ns], kept.counts, kept.sum_ns / 1_000_000_000)
+    return [((), found)]
+
+
+PROCESS: tuple[Series, ...] = (
+    Histogram(
+        "trioroute_decision_seconds",
+        "Choosing a replica, offering it to the log and applying it.",
+        (),
+        lambda s: _spread(s.timings.decision),
+    ),
+    Histogram(
+        "trioroute_router_overhead_seconds",
+        "What a request spent in the router itself, waiting for nobody.",
+        (),
+        lambda s: _spread(s.timings.overhead),
+    ),
+    Histogram(
+        "trioroute_scrape_duration_seconds",
+        "Asking one replica for its metrics.",
+        (),
+        lambda s: _spread(s.timings.scrape),
+    ),
+    Histogram(
+        "trioroute_loop_lag_seconds",
+        "How late the event loop woke a sleeping task.",
+        (),
+        lambda s: _spread(s.timings.loop_lag),
+    ),
+    Histogram(
+        "trioroute_log_commit_seconds",
+        "One commit of the event log.",
+        (),
+        lambda s: _spread(s.timings.log_commit),
+    ),
+    Gauge(
+        "trioroute_log_position",
+        "Version of the last event offered to the log.",
+        (),
+        lambda s: [((), s.log.position)],
+    ),
+    Gauge(
+        "trioroute_log_durable_position",
+        "Version up to which the log is committed.",
+        (),
+        lambda s: [((), s.log.durable_position)],
+    ),
+    Gauge(
+        "trioroute_log_bytes",
+        "Size of the event log on disk.",
+        (),
+        lambda s: [((), s.log.bytes)],
+        "bytes",
+    ),
+    Counter(
+        "trioroute_responses_unlogged",
+        "Responses whose decision was not durable when their first byte left.",
+        (),
+        lambda s: [((), s.timings.unlogged)],
+    ),
+    Info("trioroute_build", "The release that is running.", lambda s: {"version": s.version}),
+)

@@ -1,0 +1,57 @@
+"""``GET /state``: the fleet as one JSON object, in the shape of INTERFACE 4."""
+
+from typing import Any
+
+from trioroute.observe.sight import Row, rows, share
+from trioroute.observe.timings import LogView
+from trioroute.projections import State
+
+
+def view(state: State, now_ms: int, log: LogView, *, with_share: bool = False) -> dict[str, Any]:
+    """Loads are in requests, ages and cooldowns in seconds; None is unknown, never zero.
+
+    ``with_share`` adds ``traffic_share`` (0 to 1, five minutes) to each replica, for the dashboard.
+    """
+    at_ms = max(now_ms, state.at_ms)
+    replicas = [_replica(state, row, at_ms) for row in rows(state, at_ms)]
+    if with_share:
+        shares = share(state, at_ms)
+        for replica in replicas:
+            replica["traffic_share"] = shares[replica["name"]]
+    return {
+        "at_ms": at_ms,
+        "router": state.router,
+        "position": log.position,
+        "durable_position": log.durable_position,
+        "replicas": replicas,
+        "pins": {"session": len(state.pins.session), "prefix": len(state.pins.prefix)},
+        "imbalance_index": state.tally.imbalance_m(at_ms) / 1000,
+    }
+
+
+def _replica(state: State, row: Row, at_ms: int) -> dict[str, Any]:
+    """``running`` and ``waiting`` are the last reading's, however old: its age stands beside.
+
+    ``eject_count`` is n of RULES 6.7 as it counts now, so 0 again after 6.8's time LIVE.
+    """
+    load, measured, health = row.load, row.measured, row.health
+    known = state.fleet.replicas[row.name]
+    was_read = load.read_at_ms > 0
+    age_ms = at_ms - health.last_good_ms if health.last_good_ms else None
+    return {
+        "name": row.name,
+        "url": known.url,
+        "models": list(known.models),
+        "state": row.standing,
+        "running": load.running if was_read else None,
+        "waiting": load.waiting if was_read else None,
+        "in_flight": load.own,
+        "wlc_in_flight": load.wlc_m / 1000,
+        "effective_running": measured.effective_running_m / 1000,
+        "effective_waiting": measured.effective_waiting_m / 1000,
+        "kv_usage": row.kv,
+        "last_good_scrape_age_s": None if age_ms is None else age_ms / 1000,
+        "eject_count": health.streak(at_ms, state.settings),
+        "cooldown_s": row.cooldown_ms(at_ms) / 1000,
+        "stalled": health.stalled(at_ms, state.settings),
+    }

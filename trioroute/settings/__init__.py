@@ -1,0 +1,20 @@
+"""Settings: every key of ``trioroute.toml`` known, judged and structured into the log's sections.
+
+Imports of trioroute only ``events.sections``. Reads the file and the environment it is handed,
+nothing else, and never shows a secret. ``KNOWN_KEYS`` is the table of all keys for documents.
+"""
+
+from trioroute.settings.addresses import is_loopback as is_loopback
+from trioroute.settings.addresses import parse_address as parse_address
+from trioroute.settings.errors import BadValue as BadValue
+from trioroute.settings.errors import Problem as Problem
+from trioroute.settings.errors import SettingsError as SettingsError
+from trioroute.settings.keys import KeyInfo as KeyInfo
+from trioroute.settings.known import KNOWN_KEYS as KNOWN_KEYS
+from trioroute.settings.load import Settings as Settings
+from trioroute.settings.load import load as load
+from trioroute.settings.load import with_changes as with_changes
+from trioroute.settings.quantities import parse_duration_ms as parse_duration_ms
+from trioroute.settings.quantities import parse_size_bytes as parse_size_bytes
+from trioroute.settings.replicas import ReplicaSetting as ReplicaSetting
+from trioroute.settings.replicas import parse_replica_option as parse_replica_option

@@ -1,0 +1,93 @@
+"""Keys that are documented but not built: refused with the reason, never quietly ignored."""
+
+from trioroute.settings.keys import NEVER, KeyInfo
+from trioroute.settings.kinds import Kind, duration, file, size, table, text, texts, variable
+
+_AGE = duration(0)
+_SIZE = size(0, 1 << 50)
+_WORD = text(empty=True)
+_DISCOVERY = "replicas come from [[replica]], --replica and the admin API so far"
+_ONE_FILE = "the log grows as one unbroken sequence and is not cut into segments"
+_KEPT = "nothing is deleted from the log; watch the disk and archive by hand"
+
+
+def _key(key: str, kind: Kind, default: str, doc: str, reason: str, off: object) -> KeyInfo:
+    return KeyInfo(key, kind, default, doc, reason=reason, off=off)
+
+
+SERVER = (
+    _key(
+        "server.admin_token_env",
+        variable(),
+        '""',
+        "The variable that holds the admin port's token.",
+        "the admin port knows no token and stays on loopback",
+        "",
+    ),
+    _key(
+        "server.api_keys_file",
+        file(),
+        '""',
+        "A file of API keys, one name:sha256[:project] a line.",
+        "the data port checks no keys; put a proxy that does in front of it",
+        "",
+    ),
+    _key(
+        "server.api_keys",
+        table(),
+        "[]",
+        "API keys with their project and limits.",
+        "the data port checks no keys; put a proxy that does in front of it",
+        [],
+    ),
+    _key(
+        "server.cors_origins",
+        texts(_WORD),
+        "[]",
+        "Origins that browsers may call from.",
+        "CORS is answered by the engines, whose headers are passed through",
+        (),
+    ),
+    _key(
+        "server.heartbeat",
+        duration(0),
+        "0",
+        "Time between SSE comments while prefill lasts; 0: none.",
+        "nothing is sent to a client before the engine's own first byte",
+        0,
+    ),
+    _key(
+        "server.access_log",
+        _WORD,
+        '"off"',
+        "Where one line a request goes: off, stderr or a file.",
+        "requests are recorded in the event log only",
+        "off",
+    ),
+)
+LOG = (
+    _key("log.segment_bytes", _SIZE, '"256MiB"', "Size of a closed segment.", _ONE_FILE, NEVER),
+    _key("log.segment_age", _AGE, '"24h"', "Age at which a segment closes.", _ONE_FILE, NEVER),
+    _key("log.retain_age", _AGE, '"14d"', "Age at which a segment is deleted.", _KEPT, NEVER),
+    _key("log.retain_bytes", _SIZE, '"20GiB"', "Size at which the oldest goes.", _KEPT, NEVER),
+    _key("log.archive", _WORD, '""', "Command run for each closed segment.", _ONE_FILE, ""),
+)
+MODELS = (
+    _key(
+        "models.aliases",
+        table(),
+        "{}",
+        "Other names under which clients may ask for a model.",
+        "model names go to the replicas as the client wrote them",
+        {},
+    ),
+)
+DISCOVERY = tuple(
+    _key(f"discovery.{name}", table(), "absent", doc, _DISCOVERY, NEVER)
+    for name, doc in (
+        ("file", "Replicas from a watched file."),
+        ("dns", "Replicas from the addresses of a DNS name."),
+        ("gpustack", "Replicas from a GPUStack server."),
+        ("kubernetes", "Replicas from the pods that match a selector."),
+    )
+)
