@@ -9,7 +9,7 @@ one pure ``dict -> dict`` step in ``upcast``; the golden row of the old schema s
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import attrs
 import orjson
@@ -70,10 +70,30 @@ def _strict(kind: type) -> Callable[[object, object], object]:
     return structure
 
 
+def _is_tuple(kind: object) -> bool:
+    return get_origin(kind) is tuple
+
+
+def _strict_tuple(
+    kind: object, converter: Converter
+) -> Callable[[object, object], tuple[object, ...]]:
+    """cattrs alone takes any iterable: a text where a list of names belongs became its letters."""
+    inner = get_args(kind)[0]
+    hook = converter.get_structure_hook(inner)
+
+    def structure(value: object, _: object) -> tuple[object, ...]:
+        if type(value) is not list:
+            raise TypeError(f"expected a list, found {value!r}")
+        return tuple([hook(each, inner) for each in value])
+
+    return structure
+
+
 def _converter() -> Converter:
     converter = Converter(detailed_validation=False, unstruct_collection_overrides={tuple: list})
     for primitive in (int, str, bool):
         converter.register_structure_hook(primitive, _strict(primitive))
+    converter.register_structure_hook_factory(_is_tuple)(_strict_tuple)
     for cls in (*_section_classes(), scrapes.Reading):
         _register(converter, cls, omit=cls is scrapes.Reading)
     return converter
@@ -110,6 +130,7 @@ _BY_CLASS: dict[type, Kind] = {kind.cls: kind for kind in KINDS.values()}
 
 
 def kind_of(event: Event) -> Kind:
+    """How this event is written: its name and the schema of its body."""
     return _BY_CLASS[type(event)]
 
 
@@ -136,6 +157,7 @@ def decode(kind: str, schema: int, body: bytes) -> Event:
         for step in UPCASTS.get(kind, ())[schema - 1 :]:
             fields = step(fields)
         event: Event = known.structure(fields, known.cls)
-    except (ValueError, TypeError, KeyError, CattrsError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, CattrsError) as error:
+        # AttributeError: cattrs' answer where an object was expected and another value stands
         raise UnreadableEvent(f"{kind} has an unreadable body: {error!r}") from error
     return event

@@ -17,9 +17,13 @@ class Ejected:
 
 @attrs.frozen(kw_only=True)
 class Probing:
+    """The cooldown is over and scrapes are good: limited traffic (RULES 6.4, 4.7)."""
+
     replica: str
 
 
 @attrs.frozen(kw_only=True)
 class Live:
+    """In traffic, for the first time or again (RULES 2, 6.5)."""
+
     replica: str

@@ -7,6 +7,8 @@ from trioroute.events.words import BindCause, PinKind, RebindCause, SpillCause, 
 
 @attrs.frozen(kw_only=True)
 class Bound:
+    """A key that had no pin got one (RULES 5.9)."""
+
     kind: PinKind
     key: str
     replica: str

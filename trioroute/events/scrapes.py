@@ -34,6 +34,8 @@ class Scraped:
 
 @attrs.frozen(kw_only=True)
 class ScrapeFailed:
+    """A scrape gave no reading; ``status`` is set where HTTP answered with an error."""
+
     replica: str
     cause: Cause
     status: int | None = None

@@ -1,0 +1,192 @@
+"""A server under test and raw clients: bytes in, bytes out, nothing in between."""
+
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import attrs
+import trio
+
+from trioroute.proxy.asgi import ASGIApp, Message, Receive, Scope, Send
+from trioroute.proxy.limits import ServerLimits
+from trioroute.proxy.server import serve_http
+
+QUICK = ServerLimits(graceful_timeout_s=5)
+GET = b"GET / HTTP/1.1\r\nhost: t\r\n\r\n"
+
+
+@attrs.define
+class Serving:
+    port: int
+    shutdown: trio.Event
+    refusals: list[str]
+    stopped: trio.Event
+
+
+@asynccontextmanager
+async def serving(
+    app: ASGIApp,
+    limits: ServerLimits = QUICK,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+) -> AsyncIterator[Serving]:
+    refusals: list[str] = []
+    shutdown, stopped = trio.Event(), trio.Event()
+
+    async def run(task_status: trio.TaskStatus[list[tuple[str, int]]]) -> None:
+        await serve_http(
+            app,
+            ["127.0.0.1:0"],
+            limits,
+            shutdown=shutdown,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            on_refusal=refusals.append,
+            task_status=task_status,
+        )
+        stopped.set()
+
+    async with trio.open_nursery() as nursery:
+        bound = await nursery.start(partial(run))
+        yield Serving(bound[0][1], shutdown, refusals, stopped)
+        nursery.cancel_scope.cancel()
+
+
+@attrs.define
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class RawClient:
+    """One connection; writes what it is told, reads responses one by one."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self.buffer = b""
+
+    async def send(self, data: bytes) -> None:
+        await self.stream.send_all(data)
+
+    async def fill(self) -> bool:
+        with trio.fail_after(10):
+            data = await self.stream.receive_some(65536)
+        self.buffer += data
+        return bool(data)
+
+    async def until(self, end: bytes) -> bytes:
+        while end not in self.buffer:
+            if not await self.fill():
+                raise EOFError(self.buffer)
+        at = self.buffer.index(end) + len(end)
+        taken, self.buffer = self.buffer[:at], self.buffer[at:]
+        return taken
+
+    async def exactly(self, size: int) -> bytes:
+        while len(self.buffer) < size:
+            if not await self.fill():
+                raise EOFError(self.buffer)
+        taken, self.buffer = self.buffer[:size], self.buffer[size:]
+        return taken
+
+    async def rest(self) -> bytes:
+        while await self.fill():
+            pass
+        taken, self.buffer = self.buffer, b""
+        return taken
+
+    async def head(self) -> Reply:
+        lines = (await self.until(b"\r\n\r\n")).decode("latin-1").split("\r\n")[:-2]
+        headers: dict[str, str] = {}
+        for line in lines[1:]:
+            name, _, value = line.partition(": ")
+            assert name not in headers, name
+            headers[name] = value
+        return Reply(int(lines[0].split()[1]), headers, b"")
+
+    async def reply(self, *, bodiless: bool = False) -> Reply:
+        reply = await self.head()
+        if bodiless or reply.status in (204, 304):
+            return reply
+        if "transfer-encoding" in reply.headers:
+            assert "content-length" not in reply.headers
+            while size := int(await self.until(b"\r\n"), 16):
+                reply.body += await self.exactly(size)
+                assert await self.exactly(2) == b"\r\n"
+            assert await self.exactly(2) == b"\r\n"
+        elif "content-length" in reply.headers:
+            reply.body = await self.exactly(int(reply.headers["content-length"]))
+        else:
+            reply.body = await self.rest()
+        return reply
+
+    def reset(self) -> None:
+        sock = self.stream.socket
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.close()
+
+    async def half_close(self) -> None:
+        await self.stream.send_eof()
+
+    async def ended(self) -> bool:
+        """Whether the server closes (or resets) the connection, without another byte."""
+        try:
+            return not await self.fill()
+        except trio.BrokenResourceError:
+            return True
+
+
+@asynccontextmanager
+async def client(port: int) -> AsyncIterator[RawClient]:
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    try:
+        yield RawClient(stream)
+    finally:
+        stream.socket.close()
+
+
+async def say(send: Send, body: bytes, status: int = 200) -> None:
+    headers = [(b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def start(send: Send, status: int = 200) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": []})
+
+
+async def chunk(send: Send, body: bytes, more: bool = True) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    await say(send, (await receive())["body"])
+
+
+@attrs.define
+class Recorder:
+    """Keeps what an application was given and answers with the body it got."""
+
+    scopes: list[Scope] = attrs.field(factory=list)
+    messages: list[Message] = attrs.field(factory=list)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scopes.append(scope)
+        self.messages.append(await receive())
+        await say(send, self.messages[-1]["body"])
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - counted, not used as paths
+
+
+async def eventually(check: Callable[[], object], seconds: float = 5.0) -> None:
+    """Wait until `check()` is true; fails loudly otherwise."""
+    deadline = trio.current_time() + seconds
+    while not check():
+        assert trio.current_time() < deadline, "never became true"
+        await trio.sleep(0.01)

@@ -1,0 +1,200 @@
+"""Connections that hypercorn serves (HTTP/2, upgrades, TLS): the same application, unchanged."""
+
+import ssl
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import h2.config
+import h2.connection
+import h2.events
+import httpx
+import pytest
+import trio
+
+from tests.proxy.serving import (
+    GET,
+    QUICK,
+    RawClient,
+    Recorder,
+    chunk,
+    client,
+    eventually,
+    serving,
+    start,
+)
+from tests.proxy.test_hangup import Watcher
+from trioroute.proxy.asgi import BrokenEnding, Receive, Scope, Send
+from trioroute.proxy.limits import ServerLimits
+from trioroute.proxy.server import serve_http
+
+
+def h2_client(port: int) -> httpx.AsyncClient:
+    return httpx.AsyncClient(http1=False, http2=True, base_url=f"http://127.0.0.1:{port}")
+
+
+async def test_http2_by_prior_knowledge_reaches_the_same_application() -> None:
+    app = Recorder()
+    async with serving(app) as server:
+        async with h2_client(server.port) as c:
+            replies = [await c.post("/p?q=1", content=b"x" * size) for size in (3, 300_000)]
+        async with client(server.port) as plain:
+            await plain.send(GET)
+            assert (await plain.reply()).status == 200
+    assert [r.http_version for r in replies] == ["HTTP/2"] * 2
+    assert [len(r.content) for r in replies] == [3, 300_000]
+    assert all("date" in r.headers for r in replies)
+    assert [s["http_version"] for s in app.scopes] == ["2", "2", "1.1"]
+    assert all(not m["more_body"] for m in app.messages)
+    assert app.scopes[0]["raw_path"] == b"/p"
+
+
+async def test_http2_forbidden_headers_do_not_leave() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"Connection", b"close"), (b"Transfer-Encoding", b"chunked"), (b"x", b"y")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await chunk(send, b"ok", more=False)
+
+    async with serving(app) as server, h2_client(server.port) as c:
+        reply = await c.get("/")
+    assert (reply.content, reply.headers["x"]) == (b"ok", "y")
+    assert "connection" not in reply.headers
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_http2_client_that_leaves_cancels_the_application(stream: bool) -> None:
+    app = Watcher(stream)
+    async with serving(app) as server:
+        async with h2_client(server.port) as c:
+            with trio.move_on_after(0.3):
+                async with c.stream("GET", "/") as reply:
+                    async for _ in reply.aiter_raw():
+                        pass
+        await eventually(lambda: bool(app.ends))
+    assert app.ends == [(False, True)]
+
+
+async def test_http2_body_over_the_limit_is_413_and_the_connection_lives() -> None:
+    app = Recorder()
+    async with serving(app, ServerLimits(body_bytes=1000)) as server:
+        async with h2_client(server.port) as c:
+            refused = await c.post("/", content=b"x" * 5000)
+            after = await c.post("/", content=b"small")
+    assert refused.status_code == 413
+    assert refused.json()["error"]["code"] == "body_too_large"
+    assert after.content == b"small"
+    assert server.refusals == ["body_too_large"]
+
+
+async def h2_events(c: RawClient) -> list[h2.events.Event]:
+    """GET / over HTTP/2; all events up to the end of the stream, clean or not."""
+    connection = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
+    connection.initiate_connection()
+    headers = {":method": "GET", ":path": "/", ":scheme": "http", ":authority": "t"}
+    connection.send_headers(1, list(headers.items()), end_stream=True)
+    await c.send(connection.data_to_send())
+    events: list[h2.events.Event] = []
+    while not any(isinstance(e, h2.events.StreamEnded | h2.events.StreamReset) for e in events):
+        assert await c.fill(), "the connection closed"
+        events += connection.receive_data(c.buffer)
+        c.buffer = b""
+        await c.send(connection.data_to_send())
+    return events
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), BrokenEnding()])
+async def test_http2_broken_ending_is_a_reset_stream(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await start(send)
+        await chunk(send, b"data: error\n\n")
+        raise error
+
+    async with serving(app) as server, client(server.port) as c:
+        events = await h2_events(c)
+    data = [event.data for event in events if isinstance(event, h2.events.DataReceived)]
+    assert b"".join(data) == b"data: error\n\n"
+    assert isinstance(events[-1], h2.events.StreamReset)
+    assert len(caplog.records) == (0 if isinstance(error, BrokenEnding) else 1)
+
+
+async def test_http2_failure_before_the_head_is_a_json_500(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise KeyError("secret")
+
+    async with serving(app) as server, h2_client(server.port) as c:
+        reply = await c.get("/")
+    assert reply.status_code == 500
+    assert reply.json()["error"]["code"] == "internal_error"
+    assert len(caplog.records) == 1
+
+
+async def test_upgrades_harm_nobody() -> None:
+    app = Watcher(stream=True)
+    upgrade = (
+        b"GET /ws HTTP/1.1\r\nhost: t\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+        b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    async with serving(app) as server, client(server.port) as streaming:
+        await streaming.send(GET)
+        await streaming.until(b"data: x\n\n")
+        for extra in (b"", b"x"):
+            async with client(server.port) as c:
+                await c.send(upgrade + extra)
+                with trio.fail_after(5):
+                    assert b" 403 " in await c.rest() or extra
+        async with client(server.port) as c:  # another protocol's name is ignored
+            await c.send(b"GET / HTTP/1.1\r\nhost: t\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n")
+            assert (await c.head()).status == 200
+        streaming.buffer = b""
+        await streaming.until(b"data: x\n\n")
+    assert app.began == 2
+
+
+async def test_an_h2c_upgrade_is_hypercorns() -> None:
+    app = Recorder()
+    async with serving(app) as server, client(server.port) as c:
+        await c.send(
+            b"GET / HTTP/1.1\r\nhost: t\r\nconnection: Upgrade, HTTP2-Settings\r\n"
+            b"upgrade: h2c\r\nhttp2-settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n"
+        )
+        assert (await c.head()).status == 101
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    folder: Path = tmp_path_factory.mktemp("tls")
+    cert, key = str(folder / "cert.pem"), str(folder / "key.pem")
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run(
+        [*command.split(), *names, "-keyout", key, "-out", cert], check=True, capture_output=True
+    )
+    return cert, key
+
+
+@pytest.mark.parametrize("http2", [False, True])
+async def test_tls_speaks_both_versions(certificate: tuple[str, str], http2: bool) -> None:
+    app = Recorder()
+    context = ssl.create_default_context(cafile=certificate[0])
+    async with serving(app, tls_cert=certificate[0], tls_key=certificate[1]) as server:
+        async with httpx.AsyncClient(verify=context, http2=http2) as c:
+            for _ in range(2):
+                reply = await c.post(f"https://127.0.0.1:{server.port}/", content=b"abc")
+                assert reply.content == b"abc"
+        async with client(server.port) as c2:  # plain HTTP on the TLS port
+            await c2.send(GET)
+            assert not (await c2.rest()).startswith(b"HTTP")
+    assert [s["scheme"] for s in app.scopes] == ["https"] * 2
+    assert reply.http_version == ("HTTP/2" if http2 else "HTTP/1.1")
+
+
+async def test_tls_files_that_are_not_there_are_named() -> None:
+    serve = partial(serve_http, Recorder(), ["127.0.0.1:0"], QUICK, shutdown=trio.Event())
+    with pytest.raises(OSError, match="/nowhere/cert"):
+        await serve(tls_cert="/nowhere/cert", tls_key="/nowhere/key")
+    with pytest.raises(ValueError, match="together"):
+        await serve(tls_cert="/nowhere/cert")

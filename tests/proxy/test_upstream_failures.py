@@ -1,0 +1,100 @@
+"""The words for failures, and whose fault they are."""
+
+import errno
+import resource
+import socket
+
+import httpx
+import pytest
+import trio
+
+from tests.proxy.scripted import OK, always, get, replica, transport_to
+from tests.proxy.serving import open_files
+from trioroute.proxy.upstream import ReplicaTransport
+from trioroute.proxy.upstream_error import UpstreamError, from_os_error
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+async def test_refused_and_dns_have_their_words() -> None:
+    for url, cause in (
+        (f"http://127.0.0.1:{free_port()}", "refused"),
+        ("http://replica.invalid:1", "dns"),
+    ):
+        async with transport_to(url) as t:
+            with pytest.raises(UpstreamError) as caught:
+                await get(t)
+            assert (caught.value.cause, caught.value.sent, caught.value.local) == (
+                cause,
+                False,
+                False,
+            )
+
+
+async def test_a_connect_that_hangs_times_out_or_is_cancelled_and_leaks_nothing() -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        fillers = [socket.socket() for _ in range(3)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(full.getsockname())
+        files = open_files()
+        async with transport_to(f"http://127.0.0.1:{full.getsockname()[1]}", 0.1) as t:
+            with pytest.raises(UpstreamError) as caught:
+                await get(t)
+            assert (caught.value.cause, caught.value.sent) == ("timeout", False)
+            with trio.move_on_after(0.02) as scope:
+                await get(t)
+            assert scope.cancelled_caught
+        assert open_files() == files
+        for filler in fillers:
+            filler.close()
+
+
+async def test_no_file_descriptors_is_our_own_fault() -> None:
+    async with replica(always(OK)) as r, transport_to(r.url) as t:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() - 2, hard))
+        try:
+            with pytest.raises(UpstreamError) as caught:
+                await get(t)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert caught.value.local
+        assert await get(t) == b"ok"
+
+
+@pytest.mark.parametrize(
+    ("number", "cause", "local"),
+    [
+        (errno.ECONNRESET, "reset", False),
+        (errno.EPIPE, "reset", False),
+        (errno.EHOSTUNREACH, "refused", False),
+        (errno.ETIMEDOUT, "timeout", False),
+        (errno.EADDRNOTAVAIL, "refused", True),
+        (errno.EMFILE, "refused", True),
+    ],
+)
+def test_errors_of_the_system_are_sorted(number: int, cause: str, local: bool) -> None:
+    error = from_os_error(OSError(number, "x"), "doing")
+    assert (error.cause, error.local) == (cause, local)
+
+
+async def test_a_header_with_a_line_break_never_leaves() -> None:
+    async with replica(always(OK)) as r, transport_to(r.url) as t:
+        with pytest.raises(UpstreamError) as caught:
+            await t.handle_async_request(
+                httpx.Request("GET", r.url, headers=[(b"x", b"a\r\nb: c")])
+            )
+        assert caught.value.local
+
+
+@pytest.mark.parametrize("url", ["replica:8000", "ftp://replica", "http://", "http://h:x"])
+def test_a_url_that_is_no_origin_is_named(url: str) -> None:
+    with pytest.raises(ValueError, match=url):
+        ReplicaTransport(url, connect_timeout_s=1)

@@ -1,0 +1,1 @@
+"""Tests of replay: logs made by the real router, told and proved again."""

@@ -1,0 +1,184 @@
+"""Sessions, replicas, requests, the last decisions, and moments of the past."""
+
+from pathlib import Path
+
+import pytest
+
+from eventlog.memory import MemoryStore
+from tests.replay.rig import busy_day, source_of, store_of
+from tests.rig import Flown, Rig
+from trioroute.policy.commands import Refuse
+from trioroute.policy.keys import digest_key
+from trioroute.projections.digest import digest
+from trioroute.replay.find import last_decisions, numbers_of_request, parse_decision
+from trioroute.replay.moment import tell_moment
+from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Past, Source
+from trioroute.replay.replica import tell_replica
+from trioroute.replay.session import read_secret, tell_session
+
+SECRET = bytes(range(32))
+
+
+def test_the_fold_of_a_log_is_the_live_state() -> None:
+    rig = busy_day(200)
+    source = source_of(rig)
+    past = Past("router/r1")
+    for record in source.records():
+        past.fold(record, source.event(record))
+    assert digest(past.state) == digest(rig.state)
+
+
+def test_a_session_is_found_by_its_raw_key_and_by_its_digest() -> None:
+    rig = Rig().live("a", "b")
+    key = digest_key(SECRET, "session", "m", "conversation-7")
+    first = rig.use(key)
+    rig.use("other")
+    rig.scrape(a=(1, 2), b=(0, 0))
+    spilled = rig.use(key)
+    source = source_of(rig)
+    told = tell_session(source, "conversation-7", SECRET)
+    assert told == tell_session(source, key, None)
+    assert told.keys == (key,)
+    assert [row.decision for row in told.decisions] == [
+        f"r1/{first.number}",
+        f"r1/{spilled.number}",
+    ]
+    assert all(row.end is not None and row.end.outcome == "ok" for row in told.decisions)
+    assert [(line.event, line.place) for line in told.pin_events] == [
+        ("Bound", f"r1/{first.number}"),
+        ("Spilled", f"r1/{spilled.number}"),
+    ]
+
+
+def test_the_end_of_a_session_pin_has_its_cause() -> None:
+    rig = Rig().live("a", "b")
+    rig.use("s")
+    rig.calm(3700, step_s=600)
+    told = tell_session(source_of(rig), "s", None)
+    assert told.pin_events[-1].text == "session pin to a removed: its time was over"
+
+
+def test_an_unknown_session_says_what_is_needed() -> None:
+    source = source_of(busy_day(10))
+    with pytest.raises(NotFound, match="must lie beside the log"):
+        tell_session(source, "nobody", None)
+    with pytest.raises(NotFound, match="neither as a raw key nor as a digest"):
+        tell_session(source, "nobody", SECRET)
+
+
+def test_the_secret_lies_beside_the_log(tmp_path: Path) -> None:
+    assert read_secret(tmp_path) is None
+    (tmp_path / "key").write_text(SECRET.hex() + "\n")
+    assert read_secret(tmp_path) == SECRET
+    assert read_secret(tmp_path / "log-1.sqlite") == SECRET
+    (tmp_path / "key").write_text("not hex")
+    with pytest.raises(CannotRead, match="does not hold a key"):
+        read_secret(tmp_path)
+
+
+def test_a_replica_has_a_history_and_counts() -> None:
+    rig = Rig().live("a", "b")
+    rig.use("s")
+    rig.go("s")
+    rig.fail_scrape("a")
+    rig.fail_scrape("a")
+    told = tell_replica(source_of(rig), "a")
+    assert [line.text for line in told.history] == [
+        "joined or changed: http://a:1 (vllm), models m",
+        "LIVE",
+        "scrape failed: timeout",
+        "EJECTED for at least 30 s: timeout, 1 in a row",
+    ]
+    assert told.history[2].times == 2
+    assert told.dispatches == {"load": 1, "affinity:session": 1}
+    assert told.endings == {"ok": 1}
+    assert told.in_flight == 1
+
+
+def test_a_replicas_way_back_is_told() -> None:
+    rig = Rig().live("a", "b")
+    rig.probing("a")
+    rig.calm(18)
+    texts = [line.text for line in tell_replica(source_of(rig), "a").history]
+    assert texts[-2:] == ["PROBING", "LIVE"]
+
+
+def test_an_unknown_replica_names_the_known_ones() -> None:
+    source = source_of(Rig().live("gpu1", "gpu2"))
+    with pytest.raises(NotFound, match="it knows gpu1, gpu2; did you mean 'gpu2'"):
+        tell_replica(source, "gp2")
+
+
+def test_a_request_is_all_of_its_attempts() -> None:
+    rig = Rig().live("a", "b")
+    first = rig.go()
+    rig.fail(first, status=502)
+    second = rig.retry(first)
+    assert isinstance(second, Flown)
+    found = numbers_of_request(source_of(rig), first.event.request_id)
+    assert found == {"router/r1": [first.number, second.number]}
+
+
+def test_a_request_that_never_went_anywhere_is_told() -> None:
+    rig = Rig().live("a")
+    rig.do(Refuse(at_ms=rig.at_ms, request_id="late", code="overloaded"))
+    with pytest.raises(NotFound, match="never dispatched: it was refused, overloaded at 20"):
+        numbers_of_request(source_of(rig), "late")
+    with pytest.raises(NotFound, match="no decision of request 'lat'"):
+        numbers_of_request(source_of(rig), "lat")
+
+
+def test_the_last_decisions_have_their_ends_however_far_back_they_lie() -> None:
+    rig = busy_day(120)
+    long_ago = rig.go()
+    for _ in range(400):
+        rig.same()
+    rig.finish(long_ago)
+    flying = rig.go()
+    rows = last_decisions(source_of(rig), 2)
+    assert [row.decision for row in rows] == [f"r1/{long_ago.number}", f"r1/{flying.number}"]
+    assert rows[0].end is not None
+    assert rows[0].end.outcome == "ok"
+    assert rows[1].end is None
+    everything = last_decisions(source_of(rig), 10_000)
+    assert len(everything) == sum(e.kind == "Dispatched" for e in rig.log.entries)
+    assert everything[-2:] == rows
+
+
+def test_a_moment_is_the_state_of_then() -> None:
+    rig = Rig().live("a", "b")
+    rig.pass_s(1)
+    flown = rig.go("s")
+    then_ms = rig.at_ms
+    rig.pass_s(1)
+    rig.finish(flown)
+    rig.eject("b")
+    (moment,) = tell_moment(source_of(rig), then_ms + 500)
+    assert (moment.in_flight, moment.session_pins, moment.at_ms) == (1, 1, then_ms + 500)
+    assert [flight.age_ms for flight in moment.oldest] == [500]
+    assert [seen.state for seen in moment.replicas] == ["LIVE", "LIVE"]
+    (end,) = tell_moment(source_of(rig), then_ms + 10**9)
+    assert (end.at_ms, end.in_flight) == (rig.at_ms, 0)
+    assert [seen.state for seen in end.replicas] == ["LIVE", "EJECTED"]
+
+
+def test_before_the_log_nothing_is_known() -> None:
+    rig = Rig().live("a")
+    with pytest.raises(NotFound, match="the log begins at"):
+        tell_moment(source_of(rig), 0)
+
+
+def test_decisions_are_named_with_or_without_the_router() -> None:
+    source = source_of(Rig().live("a"))
+    assert parse_decision(source, "r1/42") == ("router/r1", 42)
+    assert parse_decision(source, "42") == ("router/r1", 42)
+    for text in ("", "r1/", "r1/x", "/5", "r1/5/6", "r1/-5"):
+        with pytest.raises(BadQuestion, match="such as r1/42"):
+            parse_decision(source, text)
+
+
+def test_an_empty_log_says_so() -> None:
+    source = Source(store_of([*Rig().log.entries]))
+    assert last_decisions(source, 3) == []
+    with pytest.raises(NotFound, match="empty"):
+        Source(MemoryStore()).last()

@@ -1,0 +1,57 @@
+"""Points in time and spans as people write and read them. The only clock of this package."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+from trioroute.replay.read import BadQuestion
+from trioroute.settings.errors import BadValue
+from trioroute.settings.quantities import parse_duration_ms
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def local_iso(at_ms: int) -> str:
+    """``2026-03-01T14:00:00.250+01:00``: local time with its offset."""
+    at = EPOCH + timedelta(milliseconds=at_ms)
+    return at.astimezone().isoformat(timespec="milliseconds")
+
+
+def span(ms: int) -> str:
+    """A length of time in at most two parts: "850 ms", "12.3 s", "4 min 10 s", "3 h", "2 d 4 h"."""
+    if ms < 1000:
+        return f"{ms} ms"
+    seconds, rest = divmod(ms, 1000)
+    if seconds < 60:
+        return f"{seconds}.{rest // 100} s" if rest >= 100 else f"{seconds} s"
+    for size, name, small, small_name in _PARTS:
+        if seconds >= size:
+            whole, left = divmod(seconds, size)
+            more = f" {left // small} {small_name}" if left >= small else ""
+            return f"{whole} {name}{more}"
+    raise AssertionError("a minute is the smallest part")
+
+
+_PARTS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+
+
+def ago(at_ms: int, now: int) -> str:
+    return f"{span(now - at_ms)} ago" if at_ms <= now else f"in {span(at_ms - now)}"
+
+
+def parse_point(text: str, last_ms: int) -> int:
+    """Milliseconds of ISO 8601 (local time without an offset), or of ``-15m`` before ``last_ms``.
+
+    Raises BadQuestion.
+    """
+    remedy = 'write ISO time such as 2026-03-01T14:00:00, or "-15m" for before the last event'
+    try:
+        if text.startswith("-"):
+            return last_ms - parse_duration_ms(text[1:].strip())
+        at = datetime.fromisoformat(text).astimezone()
+    except (BadValue, ValueError, OverflowError) as error:
+        raise BadQuestion(f"{text!r} is not a time: {remedy}") from error
+    return (at - EPOCH) // timedelta(milliseconds=1)

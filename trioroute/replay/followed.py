@@ -1,0 +1,127 @@
+"""What came after a decision: its pin events, its end, and the request's next attempt."""
+
+from typing import Any
+
+import attrs
+
+from eventlog.record import Record
+from trioroute.events import (
+    Dispatched,
+    Event,
+    Failed,
+    Orphaned,
+    Refused,
+    Released,
+    Started,
+)
+from trioroute.events.codec import kind_of
+from trioroute.replay.read import Source, decision_name
+from trioroute.replay.told import End, Followed
+from trioroute.replay.verify import PIN_EVENTS, PinEvent, made_by
+from trioroute.replay.words import pin_words
+
+
+def as_fields(event: Event) -> dict[str, Any]:
+    """An event as its kind and its fields."""
+    kind = kind_of(event)
+    fields: dict[str, Any] = kind.unstructure(event)
+    return {"event": kind.name, **fields}
+
+
+def end_of(event: Event, number: int, begun_ms: int, at_ms: int) -> End | None:
+    """The end of dispatch ``number`` if ``event`` is one, else None."""
+    after_ms = at_ms - begun_ms
+    if isinstance(event, Released) and event.dispatch == number:
+        return End(
+            what="Released",
+            at_ms=at_ms,
+            after_ms=after_ms,
+            outcome=event.outcome,
+            cause=event.cause,
+            blame=event.blame,
+            status=event.status,
+            ttfb_ms=event.ttfb_ms,
+            duration_ms=event.duration_ms,
+            bytes=event.bytes,
+            prompt_tokens=event.prompt_tokens,
+            completion_tokens=event.completion_tokens,
+        )
+    if isinstance(event, Failed) and event.dispatch == number:
+        return End(
+            what="Failed",
+            at_ms=at_ms,
+            after_ms=after_ms,
+            outcome="failed",
+            cause=event.cause,
+            blame=event.blame,
+            status=event.status,
+        )
+    if isinstance(event, Orphaned) and number in event.dispatches:
+        return End(what="Orphaned", at_ms=at_ms, after_ms=after_ms, outcome="unknown")
+    return None
+
+
+@attrs.define
+class Trail:
+    """Rows after a decision, taken in order until ``over``."""
+
+    number: int
+    begun_ms: int
+    request_id: str
+    pin_events: list[PinEvent] = attrs.field(factory=list)
+    end: End | None = None
+    next_attempt: int | None = None
+    refused: str | None = None
+    over: bool = False
+
+    def concerns(self, record: Record) -> bool:
+        """A cheap look at the bytes before a row is decoded."""
+        if record.kind in ("Released", "Failed", "Bound", "Spilled", "Rebound", "Unbound"):
+            return b'"dispatch":%d' % self.number in record.body
+        if record.kind in ("Dispatched", "Refused"):
+            return self.end is not None and self.request_id.encode() in record.body
+        return record.kind in ("Orphaned", "Started")
+
+    def take(self, record: Record, event: Event) -> None:
+        if isinstance(event, PIN_EVENTS):
+            if made_by(event, self.number):
+                self.pin_events.append(event)
+            return
+        end = end_of(event, self.number, self.begun_ms, record.at_ms)
+        if end is not None:
+            self.end = end
+            self.over = end.what != "Failed"
+        elif isinstance(event, Dispatched):
+            if self.number in event.earlier:
+                self.next_attempt = record.version
+                self.over = True
+        elif isinstance(event, Refused):
+            if event.request_id == self.request_id:
+                self.refused = event.code
+                self.over = True
+        elif isinstance(event, Started) and self.end is not None:
+            self.over = True  # a failed attempt goes on in the same run or not at all
+
+    def told(self, stream: str) -> Followed:
+        name = decision_name(stream, self.next_attempt) if self.next_attempt is not None else None
+        return Followed(
+            pin_events=tuple(
+                {**as_fields(event), "text": pin_words(event)} for event in self.pin_events
+            ),
+            end=self.end,
+            next_attempt=name,
+            refused=self.refused,
+        )
+
+
+def follow(source: Source, record: Record, event: Dispatched) -> Trail:
+    """Read on after the decision of ``record`` until its story is over or the log ends."""
+    trail = Trail(record.version, record.at_ms, event.request_id)
+    for later in source.stream(record.stream, after=record.version):
+        if trail.concerns(later):
+            found = source.event(later)
+            if found is not None:
+                trail.take(later, found)
+        if trail.over:
+            break
+    return trail

@@ -1,0 +1,116 @@
+"""Lists of decisions, stories of sessions and replicas, and moments, on a screen."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from trioroute.policy.explain import count
+from trioroute.replay.clock import ago, local_iso, span
+from trioroute.replay.present import replica_table, say, table
+from trioroute.replay.told import DecisionRow, Line, Moment, ReplicaTold, SessionTold
+from trioroute.replay.words import end_words
+
+
+def decision_table(rows: Iterable[DecisionRow], now_ms: int) -> Table:
+    made = table(
+        "decision",
+        "time",
+        "age",
+        "request",
+        "model",
+        "weight",
+        "replica",
+        "reason",
+        "attempt",
+        "outcome",
+        "ttfb",
+        right=("weight", "attempt", "ttfb"),
+    )
+    for row in rows:
+        end = row.end
+        outcome = end_words(end.outcome, end.cause, end.blame, end.status) if end else "in flight"
+        made.add_row(
+            row.decision,
+            local_iso(row.at_ms)[:23],
+            ago(row.at_ms, now_ms),
+            Text(row.request_id),
+            Text(row.model),
+            count(row.weight_m),
+            Text(row.replica),
+            row.reason,
+            str(row.attempt),
+            outcome,
+            span(end.ttfb_ms) if end is not None and end.ttfb_ms is not None else "",
+        )
+    return made
+
+
+def _lines(lines: Iterable[Line]) -> Table:
+    made = table("time", "at", "what")
+    for line in lines:
+        times = f" (x{line.times})" if line.times > 1 else ""
+        made.add_row(local_iso(line.at_ms)[:23], line.place, Text(line.text + times))
+    return made
+
+
+def _left_out(console: Console, number: int) -> None:
+    if number:
+        say(console, f"{number} earlier lines are left out")
+
+
+def present_session(console: Console, told: SessionTold, now_ms: int) -> None:
+    replicas: dict[str, int] = {}
+    for row in told.decisions:
+        replicas[row.replica] = replicas.get(row.replica, 0) + 1
+    where = ", ".join(f"{name} {number}" for name, number in replicas.items())
+    say(
+        console,
+        f"session {', '.join(told.keys)}: {len(told.decisions)} decisions ({where})",
+        "bold",
+    )
+    _left_out(console, told.left_out)
+    console.print(decision_table(told.decisions, now_ms))
+    console.print()
+    say(console, f"{len(told.pin_events)} pin events", "bold")
+    console.print(_lines(told.pin_events))
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in counts.items()) or "none"
+
+
+def present_replica(console: Console, told: ReplicaTold) -> None:
+    total = sum(told.dispatches.values())
+    say(console, f"{told.name}: {total} dispatches, {told.in_flight} of them in flight", "bold")
+    say(console, f"by reason   {_counts(told.dispatches)}")
+    say(console, f"endings     {_counts(told.endings)}")
+    console.print()
+    _left_out(console, told.left_out)
+    console.print(_lines(told.history))
+
+
+def present_moment(console: Console, moment: Moment, now_ms: int) -> None:
+    when = f"{moment.at} ({ago(moment.at_ms, now_ms)})"
+    say(console, f"{moment.router} at {when}, after {moment.router}/{moment.position}", "bold")
+    say(
+        console,
+        f"pins: {moment.session_pins} session, {moment.prefix_pins} prefix; in flight: "
+        f"{moment.in_flight}; imbalance: {count(moment.imbalance_m)}",
+    )
+    console.print()
+    console.print(replica_table(moment.replicas))
+    if moment.oldest:
+        console.print()
+        made = table("oldest in flight", "request", "model", "replica", "weight", "running for")
+        for flight in moment.oldest:
+            made.add_row(
+                flight.decision,
+                Text(flight.request_id),
+                Text(flight.model),
+                Text(flight.replica),
+                count(flight.weight_m),
+                span(flight.age_ms),
+            )
+        console.print(made)

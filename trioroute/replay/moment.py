@@ -1,0 +1,64 @@
+"""The state at a moment of the past."""
+
+from itertools import islice
+
+from trioroute.projections import State
+from trioroute.projections.state import imbalance_now_m
+from trioroute.replay.clock import local_iso
+from trioroute.replay.explain import seen_at
+from trioroute.replay.read import NotFound, Past, Source, decision_name, router_of
+from trioroute.replay.told import FlightSeen, Moment
+
+OLDEST_FLIGHTS = 20
+
+
+def tell_moment(source: Source, at_ms: int) -> list[Moment]:
+    """Every router of the log as it was at ``at_ms``: after its last event that is not later.
+
+    Where a restart set the clock back, that is the last row with such a time. A time past the end
+    shows the end. Raises NotFound for a time before the first event, CannotRead.
+    """
+    end = source.last()
+    at_ms = min(at_ms, end.at_ms)
+    until = 0
+    first_ms: int | None = None
+    for record in source.records(until=end.seq):
+        if first_ms is None:
+            first_ms = record.at_ms
+        if record.at_ms <= at_ms:
+            until = record.seq
+    if until == 0:
+        begins = local_iso(first_ms if first_ms is not None else end.at_ms)
+        raise NotFound(f"nothing is known of {local_iso(at_ms)}: the log begins at {begins}")
+    pasts: dict[str, Past] = {}
+    for record in source.records(until=until):
+        past = pasts.setdefault(record.stream, Past(record.stream))
+        past.fold(record, source.event(record))
+    return [_moment(stream, past.state, at_ms) for stream, past in pasts.items()]
+
+
+def _moment(stream: str, state: State, at_ms: int) -> Moment:
+    at_ms = max(at_ms, state.at_ms)
+    flights = state.load.flights
+    return Moment(
+        router=router_of(stream),
+        position=state.position,
+        at_ms=at_ms,
+        at=local_iso(at_ms),
+        replicas=tuple(seen_at(state, name, at_ms) for name in state.fleet.replicas),
+        session_pins=len(state.pins.session),
+        prefix_pins=len(state.pins.prefix),
+        in_flight=len(flights),
+        oldest=tuple(
+            FlightSeen(
+                decision=decision_name(stream, number),
+                request_id=flight.request_id,
+                model=flight.model,
+                replica=flight.replica,
+                weight_m=flight.weight_m,
+                age_ms=at_ms - flight.at_ms,
+            )
+            for number, flight in islice(flights.items(), OLDEST_FLIGHTS)
+        ),
+        imbalance_m=imbalance_now_m(state, at_ms),
+    )

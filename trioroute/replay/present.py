@@ -1,0 +1,218 @@
+"""One decision and the result of ``--verify`` on a screen: plain sentences first, then tables."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from trioroute.policy.explain import Step, count
+from trioroute.replay.clock import ago, span
+from trioroute.replay.followed import as_fields
+from trioroute.replay.told import Attempt, End, Followed, ReplicaSeen, Told
+from trioroute.replay.verify import Verified
+from trioroute.replay.words import end_words
+
+PIPED_WIDTH = 160
+"""Columns of text that goes into a file or a pipe: wide enough that no table breaks its lines."""
+
+
+def console_for(*, stderr: bool = False) -> Console:
+    """A terminal's own width and colours; plain and wide when piped."""
+    console = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    if not console.is_terminal:
+        console.width = max(console.width, PIPED_WIDTH)
+    return console
+
+
+def table(*columns: str, right: Sequence[str] = (), gap: int = 2) -> Table:
+    """An empty table without lines; ``gap`` blanks stand between its columns."""
+    made = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
+    for name in columns:
+        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    return made
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """Print plain text: names from the log are never markup. Piped lines are never broken."""
+    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
+
+
+def present_told(console: Console, told: Told, now_ms: int) -> None:
+    """One decision on one screen."""
+    say(console, told.sentence, "bold")
+    _request(console, told, now_ms)
+    console.print()
+    console.print(replica_table(told.replicas, told.replica))
+    console.print()
+    for step in told.steps:
+        _step(console, step)
+    console.print()
+    if told.pin is not None:
+        pin = told.pin
+        say(
+            console,
+            f"pin       {pin.kind} {pin.key} to {pin.replica}, {pin.spills} spills in a row before",
+        )
+    say(console, f"winner    {told.replica}, reason {told.reason}")
+    for attempt in told.earlier:
+        say(console, f"earlier   {_attempt(attempt)}")
+    _followed(console, told.followed)
+    _verdict(console, told)
+
+
+def _request(console: Console, told: Told, now_ms: int) -> None:
+    request = told.request
+    say(
+        console,
+        f"request   {request.request_id}, model {request.model}, weight {count(request.weight_m)} "
+        f"({request.prompt_bytes} prompt bytes), attempt {request.attempt}",
+    )
+    keys = [
+        f"{name} {key}"
+        for name, key in (
+            ("session", request.session),
+            ("prefix", request.prefix),
+            ("response", request.response),
+        )
+        if key is not None
+    ]
+    say(console, f"keys      {', '.join(keys) or 'none'}")
+    say(console, f"time      {told.at} ({ago(told.at_ms, now_ms)})")
+
+
+def replica_table(replicas: Iterable[ReplicaSeen], winner: str | None = None) -> Table:
+    """The replicas as they were; the winner is marked."""
+    made = table(
+        "",
+        "replica",
+        "state",
+        "scraped",
+        "age",
+        "in flight",
+        "wlc",
+        "running",
+        "eff. run",
+        "eff. wait",
+        "cooldown",
+        "flags",
+        right=("age", "in flight", "wlc", "running", "eff. run", "eff. wait", "cooldown"),
+        gap=1,
+    )
+    for seen in replicas:
+        scraped = f"{seen.running}+{seen.waiting}" if seen.running is not None else "unknown"
+        made.add_row(
+            ">" if seen.name == winner else "",
+            Text(seen.name),
+            seen.state,
+            scraped,
+            span(seen.scrape_age_ms) if seen.scrape_age_ms is not None else "",
+            str(seen.in_flight),
+            count(seen.wlc_m),
+            count(seen.running_m),
+            count(seen.effective_running_m),
+            count(seen.effective_waiting_m),
+            span(seen.cooldown_ms) if seen.cooldown_ms else "",
+            " ".join(seen.flags),
+            style="bold" if seen.name == winner else "",
+        )
+    return made
+
+
+def _step(console: Console, step: Step) -> None:
+    """``2 no-wait  gpu1, gpu2 remain; out: gpu3 (2 waiting there)``."""
+    parts = []
+    if step.left and step.number < 4:
+        parts.append(f"{', '.join(step.left)} {'remains' if len(step.left) == 1 else 'remain'}")
+    if step.dropped:
+        out = ", ".join(f"{dropped.replica} ({dropped.why})" for dropped in step.dropped)
+        parts.append(f"out: {out}")
+    if step.note:
+        parts.append(step.note)
+    say(console, f"{step.number} {step.name:<13} {'; '.join(parts)}")
+
+
+def _attempt(attempt: Attempt) -> str:
+    text = (
+        f"attempt {attempt.attempt} was {attempt.decision} to {attempt.replica} ({attempt.reason})"
+    )
+    return f"{text}: {_end(attempt.end)}"
+
+
+def _end(end: End | None) -> str:
+    if end is None:
+        return "still in flight where the log ends"
+    words = end_words(end.outcome, end.cause, end.blame, end.status)
+    if end.what == "Orphaned":
+        return f"unknown: the router died under it (closed {span(end.after_ms)} later)"
+    if end.what == "Failed":
+        return f"{words} after {span(end.after_ms)}"
+    parts = [words]
+    if end.ttfb_ms is not None:
+        parts.append(f"first byte after {span(end.ttfb_ms)}")
+    if end.duration_ms is not None:
+        parts.append(f"took {span(end.duration_ms)}")
+    tokens = (("prompt", end.prompt_tokens), ("completion", end.completion_tokens))
+    parts += [f"{number} {name} tokens" for name, number in tokens if number is not None]
+    parts.append(f"{end.bytes} bytes")
+    return ", ".join(parts)
+
+
+def _followed(console: Console, followed: Followed) -> None:
+    for event in followed.pin_events:
+        say(console, f"then      {event['text']}")
+    say(console, f"followed  {_end(followed.end)}")
+    if followed.next_attempt is not None:
+        say(console, f"next      tried again as {followed.next_attempt}")
+    if followed.refused is not None:
+        say(console, f"next      refused: {followed.refused}")
+
+
+def _verdict(console: Console, told: Told) -> None:
+    if told.verified:
+        say(console, "verified  today's code decides the same from the same past", "green")
+        return
+    say(console, f"different today's code decides otherwise: {told.difference}", "bold red")
+    side_by_side(console, told.recorded, told.recomputed)
+
+
+def side_by_side(
+    console: Console, recorded: Sequence[dict[str, Any]], recomputed: Sequence[dict[str, Any]]
+) -> None:
+    """Events as the log has them and as they come out today; what differs is marked."""
+    made = table("", "recorded", "recomputed")
+    for place in range(max(len(recorded), len(recomputed))):
+        was = _fields(recorded[place]) if place < len(recorded) else "(nothing)"
+        now = _fields(recomputed[place]) if place < len(recomputed) else "(nothing)"
+        made.add_row("" if was == now else "!", Text(was), Text(now))
+    console.print(made)
+
+
+def _fields(event: dict[str, Any]) -> str:
+    rest = " ".join(f"{key}={value}" for key, value in event.items() if key != "event")
+    return f"{event['event']} {rest}"
+
+
+def present_verified(console: Console, verified: Verified) -> None:
+    """The proof in one line, or the first difference."""
+    found = verified.difference
+    counts = (
+        f"{verified.events} events, {verified.decisions} decisions, {verified.digests} digests, "
+        f"{verified.restarts} restarts"
+    )
+    if found is None:
+        say(console, f"verified: {counts}", "green")
+        if verified.in_flight:
+            say(console, f"{verified.in_flight} in flight where the log ends")
+    else:
+        say(console, f"{found.text}", "bold red")
+        if found.recorded or found.recomputed:
+            side_by_side(
+                console,
+                [as_fields(event) for event in found.recorded],
+                [as_fields(event) for event in found.recomputed],
+            )
+        say(console, f"good up to there: {counts}")
+    if verified.gaps:
+        say(console, f"{verified.gaps} gaps: what the store could not take is not in the log")

@@ -1,0 +1,143 @@
+"""From a log to events and state, page by page."""
+
+from collections.abc import Iterator
+
+import attrs
+
+from eventlog.record import Record
+from eventlog.store import LogReader
+from trioroute.events import Event, UnreadableEvent, decode
+from trioroute.events.codec import KINDS
+from trioroute.projections import State, apply
+
+PAGE = 1000
+"""Rows a read; between two reads nothing of the log is held."""
+
+STREAM_PREFIX = "router/"
+
+
+class CannotRead(Exception):
+    """The log cannot be used for this question; the text says why and what helps."""
+
+
+class BadQuestion(ValueError):
+    """What was asked cannot be meant; the text shows how to write it."""
+
+
+class NotFound(Exception):
+    """The log can be read, but what was asked for is not in it; the text gives hints."""
+
+
+def router_of(stream: str) -> str:
+    """The router's name of its stream."""
+    return stream.removeprefix(STREAM_PREFIX)
+
+
+def decision_name(stream: str, number: int) -> str:
+    """``r1/42``: how headers and people name a decision."""
+    return f"{router_of(stream)}/{number}"
+
+
+@attrs.define
+class Source:
+    """A log and how strictly it is read. ``skipped`` counts rows of unknown kinds (lenient)."""
+
+    reader: LogReader
+    lenient: bool = False
+    skipped: dict[str, int] = attrs.field(factory=dict)
+
+    def records(self, after: int = 0, until: int | None = None) -> Iterator[Record]:
+        """Rows with ``after < seq <= until`` by seq; to the end of the log without ``until``.
+
+        Raises CannotRead at a row of a newer trioroute, unless lenient: then it is given too, and
+        ``event`` answers None for it. Raises what the reader raises.
+        """
+        while until is None or after < until:
+            page = self.reader.read(after, PAGE)
+            if not page:
+                return
+            for record in page:
+                if until is not None and record.seq > until:
+                    return
+                yield record
+            after = page[-1].seq
+
+    def stream(self, stream: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
+        """Rows of one router with ``after < version <= until``, by version."""
+        while until is None or after < until:
+            page = self.reader.read_stream(stream, after, PAGE)
+            if not page:
+                return
+            for record in page:
+                if until is not None and record.version > until:
+                    return
+                yield record
+            after = page[-1].version
+
+    def at(self, stream: str, version: int) -> Record | None:
+        """One row by its place in its stream, None if the stream does not hold it."""
+        page = self.reader.read_stream(stream, version - 1, 1) if version > 0 else []
+        return page[0] if page and page[0].version == version else None
+
+    def last(self) -> Record:
+        """The last row of the log. Raises NotFound for an empty one."""
+        head = self.reader.head()
+        page = self.reader.read(head.seq - 1, 1) if head.seq else []
+        if not page:
+            raise NotFound("the log is empty: the router has not started yet")
+        return page[0]
+
+    def event(self, record: Record) -> Event | None:
+        """The event of a row; None for one that this release does not know (lenient only).
+
+        Raises CannotRead.
+        """
+        known = KINDS.get(record.kind)
+        if known is None or record.schema > known.schema:
+            if self.lenient:
+                self.skipped[record.kind] = self.skipped.get(record.kind, 0) + 1
+                return None
+            raise CannotRead(
+                f"{decision_name(record.stream, record.version)} is a {record.kind} of schema "
+                f"{record.schema}, written by a newer trioroute: use that release, or --lenient "
+                "to pass over what this one does not know"
+            )
+        try:
+            return decode(record.kind, record.schema, record.body)
+        except UnreadableEvent as error:
+            name = decision_name(record.stream, record.version)
+            raise CannotRead(f"{name} (seq {record.seq}) cannot be read: {error}") from error
+
+
+@attrs.define
+class Past:
+    """One router's state, folded from the first row of its stream."""
+
+    stream: str
+    state: State = attrs.field(factory=State)
+
+    def fold(self, record: Record, event: Event | None) -> None:
+        """Fold the next row; ``event`` None passes over a row of an unknown kind.
+
+        Raises CannotRead where rows are missing: a state without its past would be another one.
+        """
+        self.expect(record)
+        if event is None:
+            self.state.position = record.version
+        else:
+            apply(self.state, record.version, record.at_ms, event)
+
+    def expect(self, record: Record) -> None:
+        """Raise CannotRead, saying what is missing, unless ``record`` is the next row."""
+        if record.version != self.state.position + 1:
+            raise CannotRead(self._hole(record))
+
+    def _hole(self, record: Record) -> str:
+        found = decision_name(self.stream, record.version)
+        if self.state.position == 0:
+            return (
+                f"the log begins at {found}: what went before it was retired or is in an earlier "
+                "segment; give the log's directory instead of one file"
+            )
+        expected = decision_name(self.stream, self.state.position + 1)
+        return f"the log has a hole: {found} follows where {expected} should be"

@@ -1,0 +1,108 @@
+"""The story of a replica: its health, and the dispatches it got."""
+
+from collections import deque
+from difflib import get_close_matches
+
+import attrs
+
+from eventlog.record import Record
+from trioroute.events import Dispatched, Event, Failed, Orphaned, Released
+from trioroute.replay.read import NotFound, Source, decision_name
+from trioroute.replay.told import Line, ReplicaTold
+from trioroute.replay.words import health_words
+
+LINES_MAX = 1000
+
+_HEALTH = (
+    "ReplicaJoined",
+    "ReplicaLeft",
+    "Draining",
+    "Live",
+    "Probing",
+    "Ejected",
+    "ScrapeFailed",
+)
+
+
+@attrs.define
+class _Story:
+    name: str
+    lines: deque[Line] = attrs.field(factory=deque)
+    left_out: int = 0
+    dispatches: dict[str, int] = attrs.field(factory=dict)
+    endings: dict[str, int] = attrs.field(factory=dict)
+    open: set[tuple[str, int]] = attrs.field(factory=set)
+    others: dict[str, None] = attrs.field(factory=dict)
+
+    def health(self, record: Record, event: Event) -> None:
+        name = getattr(event, "replica", "")
+        text = health_words(event, record.at_ms)
+        if name != self.name or text is None:
+            self.others[name] = None
+            return
+        last = self.lines[-1] if self.lines else None
+        if last is not None and last.text == text:
+            self.lines[-1] = attrs.evolve(last, times=last.times + 1)
+            return
+        place = decision_name(record.stream, record.version)
+        self.lines.append(Line(at_ms=record.at_ms, place=place, event=record.kind, text=text))
+        if len(self.lines) > LINES_MAX:
+            self.lines.popleft()
+            self.left_out += 1
+
+    def request(self, record: Record, event: Event) -> None:
+        if isinstance(event, Dispatched):
+            if event.replica == self.name:
+                self.dispatches[event.reason] = self.dispatches.get(event.reason, 0) + 1
+                self.open.add((record.stream, record.version))
+        elif isinstance(event, Released):
+            self._end(record, event.dispatch, event.outcome)
+        elif isinstance(event, Failed):
+            self._end(record, event.dispatch, f"failed: {event.cause}")
+        elif isinstance(event, Orphaned):
+            for number in event.dispatches:
+                self._end(record, number, "unknown")
+
+    def _end(self, record: Record, number: int, outcome: str) -> None:
+        if (record.stream, number) in self.open:
+            self.open.remove((record.stream, number))
+            self.endings[outcome] = self.endings.get(outcome, 0) + 1
+
+
+def tell_replica(source: Source, name: str) -> ReplicaTold:
+    """All of a replica's history. Raises NotFound (naming those there are), CannotRead."""
+    story = _Story(name)
+    name_bytes = name.encode()
+    for record in source.records():
+        if record.kind in _HEALTH:
+            event = source.event(record)
+            if event is not None:
+                story.health(record, event)
+        elif record.kind == "Dispatched":
+            if name_bytes in record.body:
+                event = source.event(record)
+                if event is not None:
+                    story.request(record, event)
+        elif record.kind in ("Released", "Failed", "Orphaned") and story.open:
+            event = source.event(record)
+            if event is not None:
+                story.request(record, event)
+    if not story.lines:
+        raise NotFound(_not_found(name, list(story.others)))
+    return ReplicaTold(
+        name=name,
+        history=tuple(story.lines),
+        left_out=story.left_out,
+        dispatches=story.dispatches,
+        endings=story.endings,
+        in_flight=len(story.open),
+    )
+
+
+def _not_found(name: str, others: list[str]) -> str:
+    if not others:
+        return f"no replica {name!r} is in the log, nor any other"
+    near = get_close_matches(name, others, 1)
+    known = ", ".join(others[:20])
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"no replica {name!r} is in the log; it knows {known}{hint}"

@@ -1,0 +1,125 @@
+"""The story of a session: where it went, and what became of its pin."""
+
+from collections import deque
+from pathlib import Path
+
+import attrs
+
+from eventlog.record import Record
+from trioroute.events import (
+    Bound,
+    Dispatched,
+    Failed,
+    Orphaned,
+    Rebound,
+    Released,
+    Spilled,
+    Unbound,
+)
+from trioroute.policy.keys import digest_key
+from trioroute.replay.find import Rows
+from trioroute.replay.read import CannotRead, NotFound, Source, decision_name
+from trioroute.replay.told import Line, SessionTold
+from trioroute.replay.words import pin_words
+
+LINES_MAX = 1000
+"""Decisions and pin events that are told of a session, the last ones; the rest is counted."""
+
+KEY_FILE = "key"
+
+
+def read_secret(log: Path) -> bytes | None:
+    """The secret of the log's digests, None if it is not there or not ours to read.
+
+    ``log`` is the directory or a file in it. Raises CannotRead for one that is no secret.
+    """
+    file = (log if log.is_dir() else log.parent) / KEY_FILE
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return None
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise CannotRead(f"{file} does not hold a key: expected hexadecimal digits") from None
+
+
+@attrs.define
+class _Story:
+    """What was found of a session so far. ``keys`` are the digests that mean it, by now."""
+
+    key: str
+    secret: bytes | None
+    keys: dict[str, None]
+    models: set[str] = attrs.field(factory=set)
+    seen: dict[str, None] = attrs.field(factory=dict)
+    rows: Rows = attrs.field(factory=lambda: Rows(LINES_MAX))
+    lines: deque[Line] = attrs.field(factory=lambda: deque(maxlen=LINES_MAX))
+    left_out: int = 0
+
+    def concerns(self, record: Record) -> bool:
+        """A cheap look at a row before it is decoded."""
+        if record.kind in ("Released", "Failed", "Orphaned"):
+            return bool(self.rows.open)
+        if record.kind in ("Bound", "Spilled", "Rebound", "Unbound"):
+            return any(key.encode() in record.body for key in self.keys)
+        return record.kind == "Dispatched"
+
+    def dispatch(self, record: Record, event: Dispatched) -> None:
+        if event.model not in self.models:
+            self.models.add(event.model)
+            if self.secret is not None:
+                self.keys[digest_key(self.secret, "session", event.model, self.key)] = None
+        if event.session in self.keys:
+            self.seen[event.session] = None
+            self.rows.add(record, event)
+
+    def pin(self, record: Record, event: Bound | Spilled | Rebound | Unbound) -> None:
+        if event.key not in self.keys or event.kind != "session":
+            return
+        self.left_out += len(self.lines) == LINES_MAX
+        number = event.dispatch if event.dispatch is not None else record.version
+        self.lines.append(
+            Line(
+                at_ms=record.at_ms,
+                place=decision_name(record.stream, number),
+                event=record.kind,
+                text=pin_words(event),
+            )
+        )
+
+
+def tell_session(source: Source, key: str, secret: bytes | None) -> SessionTold:
+    """All of a session, by its raw key (needs ``secret``) or by a digest of it.
+
+    One raw key has a digest for each model, for pins are per pool. Raises NotFound, CannotRead.
+    """
+    story = _Story(key, secret, {key: None})
+    for record in source.records():
+        event = source.event(record) if story.concerns(record) else None
+        if isinstance(event, Dispatched):
+            story.dispatch(record, event)
+        elif isinstance(event, Released | Failed | Orphaned):
+            story.rows.end(record, event)
+        elif isinstance(event, Bound | Spilled | Rebound | Unbound):
+            story.pin(record, event)
+    if not story.rows.rows and not story.lines:
+        raise NotFound(_not_found(key, secret))
+    return SessionTold(
+        keys=tuple(story.seen),
+        decisions=tuple(story.rows.rows),
+        pin_events=tuple(story.lines),
+        left_out=story.rows.left_out + story.left_out,
+    )
+
+
+def _not_found(key: str, secret: bytes | None) -> str:
+    if secret is None:
+        return (
+            f"no session with the digest {key!r} is in the log; to find one by its raw key, the "
+            f"file {KEY_FILE!r} must lie beside the log and be readable (its owner's, mode 0600)"
+        )
+    return (
+        f"no session {key!r} is in the log, neither as a raw key nor as a digest; a decision "
+        "shows its session's digest (replay --decision)"
+    )

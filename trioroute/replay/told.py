@@ -1,0 +1,222 @@
+"""What replay tells of one decision: plain facts, ready for JSON and for a screen.
+
+Thousandths end in ``_m``, milliseconds in ``_ms``, points in time in ``at_ms`` (Unix time). None is
+unknown, or "there is none".
+"""
+
+from typing import Any
+
+import attrs
+
+from trioroute.policy.explain import Step
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """The request as it arrived at the decision; keys are keyed digests."""
+
+    request_id: str
+    model: str
+    attempt: int
+    weight_m: int
+    prompt_bytes: int
+    session: str | None
+    prefix: str | None
+    response: str | None
+    draw: int
+    tried: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class ReplicaSeen:
+    """One replica of the pool as the decision saw it.
+
+    ``running`` and ``waiting`` are the last scrape's that had both, ``scrape_age_ms`` its age;
+    ``running_m`` is that count carried forward (RULES 3), what pins are judged by. ``flags``:
+    stale, queue, busy, stalled, asleep, full, tried.
+    """
+
+    name: str
+    state: str
+    running: int | None
+    waiting: int | None
+    scrape_age_ms: int | None
+    in_flight: int
+    wlc_m: int
+    running_m: int
+    effective_running_m: int
+    effective_waiting_m: int
+    cooldown_ms: int
+    eject_count: int
+    flags: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class PinSeen:
+    """The pin that step 4 looked at; ``spills`` in a row before this decision."""
+
+    kind: str
+    key: str
+    replica: str
+    spills: int
+    usable: bool
+    sentence: str
+
+
+@attrs.frozen(kw_only=True)
+class End:
+    """How a dispatch ended; ``what`` is Released, Failed or Orphaned."""
+
+    what: str
+    at_ms: int
+    after_ms: int
+    outcome: str
+    cause: str | None = None
+    blame: str | None = None
+    status: int | None = None
+    ttfb_ms: int | None = None
+    duration_ms: int | None = None
+    bytes: int | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Attempt:
+    """Another attempt of the same request."""
+
+    decision: str
+    attempt: int
+    replica: str
+    reason: str
+    end: End | None
+
+
+@attrs.define(kw_only=True)
+class DecisionRow:
+    """One line of a list of decisions; ``end`` is filled when it comes by, None: in flight."""
+
+    decision: str
+    at_ms: int
+    request_id: str
+    model: str
+    weight_m: int
+    replica: str
+    reason: str
+    attempt: int
+    end: End | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Line:
+    """One line of a history: when, which row of the log, what; ``times`` if it came in a row."""
+
+    at_ms: int
+    place: str
+    event: str
+    text: str
+    times: int = 1
+
+
+@attrs.frozen(kw_only=True)
+class SessionTold:
+    """The decisions and pin events of a session; ``keys`` are its digests (one a model).
+
+    Of very many only the last are told; ``left_out`` counts the others.
+    """
+
+    keys: tuple[str, ...]
+    decisions: tuple[DecisionRow, ...]
+    pin_events: tuple[Line, ...]
+    left_out: int
+
+
+@attrs.frozen(kw_only=True)
+class ReplicaTold:
+    """A replica's history: health, and how its dispatches came and ended."""
+
+    name: str
+    history: tuple[Line, ...]
+    left_out: int
+    dispatches: dict[str, int]
+    endings: dict[str, int]
+    in_flight: int
+
+
+@attrs.frozen(kw_only=True)
+class FlightSeen:
+    """A dispatch without an end yet."""
+
+    decision: str
+    request_id: str
+    model: str
+    replica: str
+    weight_m: int
+    age_ms: int
+
+
+@attrs.frozen(kw_only=True)
+class Moment:
+    """One router at one moment; ``oldest`` are the requests that ran for longest."""
+
+    router: str
+    position: int
+    at_ms: int
+    at: str
+    replicas: tuple[ReplicaSeen, ...]
+    session_pins: int
+    prefix_pins: int
+    in_flight: int
+    oldest: tuple[FlightSeen, ...]
+    imbalance_m: int
+
+
+@attrs.frozen(kw_only=True)
+class Followed:
+    """What came after: the decision's own pin events, its end, and what the request did next."""
+
+    pin_events: tuple[dict[str, Any], ...]
+    end: End | None
+    next_attempt: str | None
+    refused: str | None
+
+
+@attrs.frozen(kw_only=True)
+class Told:
+    """One decision, explained. ``recorded`` and ``recomputed`` are filled if they differ.
+
+    ``difference`` is None when today's code decides the same from the same past (verified).
+    """
+
+    decision: str
+    router: str
+    number: int
+    at_ms: int
+    at: str
+    sentence: str
+    request: Request
+    policy: str
+    load: str
+    rules: int
+    replica: str
+    reason: str
+    because: str
+    min_running_m: int
+    replicas: tuple[ReplicaSeen, ...]
+    steps: tuple[Step, ...]
+    pin: PinSeen | None
+    earlier: tuple[Attempt, ...]
+    followed: Followed
+    verified: bool
+    difference: str | None
+    recorded: tuple[dict[str, Any], ...] = ()
+    recomputed: tuple[dict[str, Any], ...] = ()
+
+
+def as_json(fact: Any) -> dict[str, Any]:  # noqa: ANN401 - any attrs class of this package
+    """The same as nested dicts and lists."""
+    return attrs.asdict(fact, value_serializer=_listed)
+
+
+def _listed(_: object, __: object, value: Any) -> Any:  # noqa: ANN401 - attrs' hook takes anything
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,90 @@
+"""Events of pins and health as sentences."""
+
+from trioroute.events import (
+    Bound,
+    Draining,
+    Ejected,
+    Event,
+    Live,
+    Probing,
+    Rebound,
+    ReplicaJoined,
+    ReplicaLeft,
+    ScrapeFailed,
+    Spilled,
+    Unbound,
+)
+from trioroute.replay.clock import span
+
+_SPILLS = {
+    "queue": "requests wait there",
+    "running": "more run there than the slack allows",
+    "busy": "it answered 429 or 503",
+    "stalled": "it generates no token",
+    "full": "it is full",
+    "tried": "this request already tried it",
+}
+_PIN_ENDS = {
+    "spills": "too many spills in a row",
+    "force": "far more run there than elsewhere",
+    "failed": "the request that bound it moved on",
+    "ttl": "its time was over",
+    "evicted": "the table was full and it was the least recently used",
+    "ejected": "the replica was ejected",
+    "probing": "the replica is probing",
+    "draining": "the replica is draining",
+    "joining": "the replica has not joined",
+    "asleep": "the replica is asleep",
+    "gone": "the replica left the pool",
+}
+
+
+def pin_words(event: Bound | Spilled | Rebound | Unbound) -> str:
+    """What happened to a pin, with its cause."""
+    if isinstance(event, Bound):
+        return f"{event.kind} pin bound to {event.replica}"
+    if isinstance(event, Spilled):
+        where = f"{event.kind} pin to {event.replica} spilled to {event.to}"
+        return f"{where}: {_SPILLS[event.cause]}, {event.count} in a row"
+    if isinstance(event, Rebound):
+        moved = f"{event.kind} pin moved from {event.previous} to {event.replica}"
+        return f"{moved}: {_PIN_ENDS[event.cause]}"
+    return f"{event.kind} pin to {event.replica} removed: {_PIN_ENDS[event.cause]}"
+
+
+def health_words(event: Event, at_ms: int) -> str | None:
+    """What happened to a replica's place in the fleet; None for other events."""
+    match event:
+        case ReplicaJoined():
+            models = ", ".join(event.models) or "asked from it"
+            return f"joined or changed: {event.url} ({event.engine}), models {models}"
+        case ReplicaLeft():
+            return "left the fleet"
+        case Draining():
+            return "draining: takes no new request" if event.on else "draining is over"
+        case Live():
+            return "LIVE"
+        case Probing():
+            return "PROBING"
+        case Ejected():
+            cooldown = span(event.until_ms - at_ms)
+            return f"EJECTED for at least {cooldown}: {event.cause}, {event.n} in a row"
+        case ScrapeFailed():
+            status = f" {event.status}" if event.status is not None else ""
+            return f"scrape failed: {event.cause}{status}"
+        case _:
+            return None
+
+
+def end_words(outcome: str, cause: str | None, blame: str | None, status: int | None) -> str:
+    """The end of a dispatch in a few words: "failed (status 502, held against the replica)"."""
+    parts = []
+    if cause not in (None, "none", "status"):
+        parts.append(str(cause))
+    if status is not None and (outcome != "ok" or status != 200):
+        parts.append(f"status {status}")
+    if blame == "replica":
+        parts.append("held against the replica")
+    elif blame not in (None, "none"):
+        parts.append(f"blame: {blame}")
+    return f"{outcome} ({', '.join(parts)})" if parts else outcome
