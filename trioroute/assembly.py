@@ -6,6 +6,7 @@ store -> recover -> state -> router <- desk (data path)
 
 import random
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import attrs
 import trio
 
 import trioroute
+from eventlog import LogError
 from eventlog.journal import Journal
 from eventlog.sqlite import SqliteStore
 from trioroute.clock import running_clock
@@ -23,7 +25,7 @@ from trioroute.observe import Timings
 from trioroute.policy import RULES_VERSION
 from trioroute.policy import commands as c
 from trioroute.proxy.desk import Desk
-from trioroute.proxy.upstreams import Upstreams
+from trioroute.proxy.upstream.upstreams import Upstreams
 from trioroute.proxy.watch import Watch
 from trioroute.recovery import log_secret, recover
 from trioroute.router import Router
@@ -44,6 +46,11 @@ class Parts:
     directory: Path
     now_ms: Callable[[], int]
     shutdown: trio.Event = attrs.field(factory=trio.Event)
+
+    def tell(self, command: c.Command) -> None:
+        """Handle what no client waits for. A full log drops it: the next round tells again."""
+        with suppress(LogError):
+            self.router.handle(command)
 
 
 def open_log(in_force: InForce) -> SqliteStore:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import trio
@@ -25,14 +25,19 @@ from trioroute.events import InForce
 from trioroute.observe import AdminDesk, admin_app, watch_loop_lag
 from trioroute.policy import commands as c
 from trioroute.proxy.app import proxy_app
-from trioroute.proxy.limits import ServerLimits
-from trioroute.proxy.server import serve_http
+from trioroute.proxy.serving.asgi import ASGIApp
+from trioroute.proxy.serving.limits import ServerLimits
+from trioroute.proxy.serving.server import serve_http
 from trioroute.replay import explain_decision
 
 logger = logging.getLogger("trioroute")
 
 TICK_S = 0.5
 LOOP_LAG_EVERY_MS = 250
+CONNECTIONS_MAX = 8192
+DESCRIPTORS_PER_CONNECTION = 3
+"""One for the client, one for its replica, and room for scrapes, the log and kept connections."""
+
 ADMIN_BODY_BYTES = 1 << 20
 GC_THRESHOLD = 50_000
 
@@ -41,7 +46,7 @@ async def tick(parts: Parts) -> None:
     """Let time pass in the core: expiries, returns to traffic, checks."""
     while True:
         await trio.sleep(TICK_S)
-        parts.router.handle(c.Tick(at_ms=parts.now_ms()))
+        parts.tell(c.Tick(at_ms=parts.now_ms()))
 
 
 def readiness(parts: Parts) -> tuple[bool, str]:
@@ -144,7 +149,7 @@ async def _serve(
         admin = await nursery.start(
             partial(
                 serve_http,
-                admin_app(admin_desk(parts)),
+                cast("ASGIApp", admin_app(admin_desk(parts))),
                 [server.admin],
                 admin_limits,
                 shutdown=admin_stop,
@@ -178,6 +183,7 @@ def _limits(in_force: InForce) -> ServerLimits:
         body_bytes=in_force.server.max_body_bytes,
         client_stall_ms=in_force.timeouts.client_stall_ms,
         graceful_timeout_s=in_force.server.graceful_timeout_ms / 1000,
+        max_connections=min(CONNECTIONS_MAX, file_limit() // DESCRIPTORS_PER_CONNECTION),
     )
 
 
@@ -206,7 +212,11 @@ async def _heed_signals(parts: Parts, everything: trio.CancelScope) -> None:
 
 
 def raise_file_limit() -> None:
-    """Every request takes two descriptors: use what the system allows."""
+    """Use what the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def file_limit() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,3 +1,5 @@
+"""Fixtures of the tests over real processes."""
+
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -75,13 +75,16 @@ class Engine(Process):
         self.name = name
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._again = (directory, name, options)
+        self._directory, self._options = directory, options
+        self.start()
+
+    def start(self) -> None:
         super().__init__(
-            directory / f"{name}.out",
+            self._directory / f"{self.name}.out",
             "engine",
             "--listen",
             f"127.0.0.1:{self.port}",
-            *options,
+            *self._options,
         )
 
     def ready(self) -> Self:
@@ -90,10 +93,6 @@ class Engine(Process):
 
     def faults(self, **faults: object) -> None:
         httpx.post(self.url + "/faults", json=faults).raise_for_status()
-
-    def again(self) -> "Engine":
-        directory, name, options = self._again
-        return Engine(directory, name, *options, port=self.port).ready()
 
 
 class RouterProcess(Process):

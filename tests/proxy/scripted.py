@@ -10,7 +10,7 @@ import attrs
 import httpx
 import trio
 
-from trioroute.proxy.upstream import ReplicaTransport
+from trioroute.proxy.upstream.transport import ReplicaTransport
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 

@@ -10,9 +10,9 @@ from functools import partial
 import attrs
 import trio
 
-from trioroute.proxy.asgi import ASGIApp, Message, Receive, Scope, Send
-from trioroute.proxy.limits import ServerLimits
-from trioroute.proxy.server import serve_http
+from trioroute.proxy.serving.asgi import ASGIApp, Message, Receive, Scope, Send
+from trioroute.proxy.serving.limits import ServerLimits
+from trioroute.proxy.serving.server import serve_http
 
 QUICK = ServerLimits(graceful_timeout_s=5)
 GET = b"GET / HTTP/1.1\r\nhost: t\r\n\r\n"

@@ -7,8 +7,8 @@ import pytest
 import trio
 
 from tests.proxy.serving import GET, RawClient, chunk, client, eventually, say, serving, start
-from trioroute.proxy.asgi import Receive, Scope, Send
-from trioroute.proxy.hangup import client_gone
+from trioroute.proxy.serving.asgi import Receive, Scope, Send
+from trioroute.proxy.serving.hangup import client_gone
 
 Leave = Callable[[RawClient], Awaitable[None]]
 

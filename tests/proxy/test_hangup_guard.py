@@ -24,9 +24,9 @@ from tests.proxy.serving import (
     start,
 )
 from tests.proxy.test_hangup import Watcher
-from trioroute.proxy.asgi import BrokenEnding, Receive, Scope, Send
-from trioroute.proxy.limits import ServerLimits
-from trioroute.proxy.server import serve_http
+from trioroute.proxy.serving.asgi import BrokenEnding, Receive, Scope, Send
+from trioroute.proxy.serving.limits import ServerLimits
+from trioroute.proxy.serving.server import serve_http
 
 
 def h2_client(port: int) -> httpx.AsyncClient:

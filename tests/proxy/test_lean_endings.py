@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.proxy.serving import GET, chunk, client, echo, say, serving, start
-from trioroute.proxy.asgi import BrokenEnding, Receive, Scope, Send
+from trioroute.proxy.serving.asgi import BrokenEnding, Receive, Scope, Send
 
 GET_1_0 = b"GET / HTTP/1.0\r\n\r\n"
 

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.proxy.serving import GET, QUICK, Recorder, client, echo, serving
-from trioroute.proxy.limits import ServerLimits
+from trioroute.proxy.serving.limits import ServerLimits
 
 POST = b"POST / HTTP/1.1\r\nhost: t\r\n"
 
@@ -183,7 +183,7 @@ async def test_one_connection_too_many_is_told_so() -> None:
 
 
 async def test_an_unusable_listen_address_is_named() -> None:
-    from trioroute.proxy.server import serve_http
+    from trioroute.proxy.serving.server import serve_http
 
     with pytest.raises(ValueError, match="'nowhere'"):
         await serve_http(echo, ["nowhere"], QUICK, shutdown=trio.Event())

@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from tests.proxy.serving import GET, QUICK, Recorder, chunk, client, echo, say, serving, start
-from trioroute.proxy.asgi import Receive, Scope, Send
+from trioroute.proxy.serving.asgi import Receive, Scope, Send
 
 
 async def test_the_scope_is_what_asgi_asks_for() -> None:

@@ -22,10 +22,10 @@ from tests.proxy.serving import (
 )
 from tests.proxy.test_hangup import Watcher
 from tests.proxy.test_hangup_guard import certificate
-from trioroute.proxy.asgi import Receive, Scope, Send
-from trioroute.proxy.hub import Hub
-from trioroute.proxy.limits import ServerLimits
-from trioroute.proxy.seam import lean_worker
+from trioroute.proxy.serving.asgi import Receive, Scope, Send
+from trioroute.proxy.serving.hub import Hub
+from trioroute.proxy.serving.limits import ServerLimits
+from trioroute.proxy.serving.seam import lean_worker
 
 __all__ = ["certificate"]
 

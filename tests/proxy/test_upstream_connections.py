@@ -10,8 +10,8 @@ import trio
 from tests.proxy.scripted import OK, Peer, always, answers, get, replica, transport_to
 from tests.proxy.serving import Recorder, eventually, open_files, serving
 from tests.proxy.test_hangup_guard import certificate
-from trioroute.proxy.upstream import ReplicaTransport
-from trioroute.proxy.upstream_error import UpstreamError
+from trioroute.proxy.upstream.error import UpstreamError
+from trioroute.proxy.upstream.transport import ReplicaTransport
 
 __all__ = ["certificate"]
 

@@ -10,8 +10,8 @@ import trio
 
 from tests.proxy.scripted import OK, always, get, replica, transport_to
 from tests.proxy.serving import open_files
-from trioroute.proxy.upstream import ReplicaTransport
-from trioroute.proxy.upstream_error import UpstreamError, from_os_error
+from trioroute.proxy.upstream.error import UpstreamError, from_os_error
+from trioroute.proxy.upstream.transport import ReplicaTransport
 
 
 def free_port() -> int:

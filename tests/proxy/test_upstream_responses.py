@@ -9,8 +9,8 @@ import trio
 
 from tests.proxy.scripted import OK, Peer, always, answers, get, replica, transport_to
 from tests.proxy.serving import eventually
-from trioroute.proxy.upstream import UpstreamStream
-from trioroute.proxy.upstream_error import UpstreamError
+from trioroute.proxy.upstream.error import UpstreamError
+from trioroute.proxy.upstream.transport import UpstreamStream
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 

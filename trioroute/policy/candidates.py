@@ -4,12 +4,15 @@ import attrs
 
 from trioroute.events.words import ReplicaState
 from trioroute.projections import Replica, State
-from trioroute.projections.measure import standing
+from trioroute.projections.measure import measure, standing
 
 
-@attrs.frozen(slots=True)
+@attrs.define
 class Candidate:
     """One replica with everything the five steps ask of it, loads in thousandths.
+
+    Nobody changes one; it is not frozen because a frozen one costs four times as much to make, and
+    a decision makes one per replica.
 
     ``queueing`` names why step 2 passes it over (``queue``, ``busy``, ``stalled``), ``""`` if it
     does not; ``full``: at its limit of requests in flight, so it cannot be chosen at all.
@@ -33,9 +36,9 @@ def look(state: State, replica: Replica, at_ms: int, tried: tuple[str, ...]) -> 
     name = replica.name
     health = state.health[name]
     word = standing(replica, health)
-    load = state.measure(name, at_ms)
-    known = state.load.replicas.get(name)
-    own = known.own if known is not None else 0
+    known = state.load.replicas[name]
+    load = measure(known, at_ms, state.settings)
+    own = known.own
     if load.effective_waiting_m > 0:
         queueing = "queue"
     elif health.busy_until_ms > at_ms:

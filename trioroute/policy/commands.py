@@ -29,7 +29,10 @@ class Arrive:
 
 @attrs.frozen(kw_only=True)
 class Fail:
-    """An attempt ended without a byte for the client, and the request moves on."""
+    """An attempt ended without a byte for the client, and the request moves on.
+
+    ``status`` is the effective one: that of an error event inside a 200 (RULES 6.12).
+    """
 
     at_ms: int
     dispatch: int

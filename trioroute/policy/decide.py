@@ -21,7 +21,7 @@ from trioroute.events import (
 from trioroute.events.words import RefusalCode
 from trioroute.policy import commands as c
 from trioroute.policy.pinning import expired_pins, pin_events
-from trioroute.policy.recovery import judge_ending, observe, observe_failure, progress
+from trioroute.policy.recovery import busy_ms, judge_ending, observe, observe_failure, progress
 from trioroute.policy.select import Choice, choose
 from trioroute.policy.weigh import weight_m
 from trioroute.projections import State
@@ -104,7 +104,7 @@ def _fail(state: State, command: c.Fail) -> list[Event]:
         cause=command.cause,
         blame=command.blame,
         status=command.status,
-        retry_after_ms=command.retry_after_ms,
+        retry_after_ms=busy_ms(state, command),
     )
     return [failed, *judge_ending(state, flight.replica, command, before_first_byte=True)]
 
@@ -125,7 +125,7 @@ def _finish(state: State, command: c.Finish) -> list[Event]:
         prompt_tokens=command.prompt_tokens,
         completion_tokens=command.completion_tokens,
         response=command.response,
-        retry_after_ms=command.retry_after_ms,
+        retry_after_ms=busy_ms(state, command),
     )
     early = command.ttfb_ms is None
     return [released, *judge_ending(state, flight.replica, command, before_first_byte=early)]

@@ -11,6 +11,9 @@ from trioroute.projections import State
 EXPIRIES_PER_TICK = 256
 """Bound of the pins one tick looks at, so that a tick stays short."""
 
+EVICTIONS_PER_BIND = 8
+"""Bound of the pins that make room for one, so that a decision stays short."""
+
 
 def pin_events(state: State, arrive: Arrive, choice: Choice, dispatch: int) -> list[Event]:
     """The pin events that follow a ``Dispatched`` of number ``dispatch``."""
@@ -26,7 +29,19 @@ def pin_events(state: State, arrive: Arrive, choice: Choice, dispatch: int) -> l
             _spill(state, look, choice, dispatch, events)
     if choice.chosen_is_live:
         _bind(state, arrive, choice, dispatch, dropped, events)
+    else:
+        _let_expired_go(state, arrive, dispatch, events)
     return events
+
+
+def _let_expired_go(state: State, arrive: Arrive, dispatch: int, events: list[Event]) -> None:
+    """A request that may bind nothing must not renew a session that was over (RULES 5.3)."""
+    key = arrive.session
+    pin = state.pins.session.get(key) if key is not None else None
+    if key is not None and pin is not None and session_expired(state, pin, arrive.at_ms):
+        events.append(
+            Unbound(kind="session", key=key, replica=pin.replica, cause="ttl", dispatch=dispatch)
+        )
 
 
 def _move_own_bindings(
@@ -144,25 +159,31 @@ def _bind_key(
     state: State, kind: PinKind, key: str, replica: str, dispatch: int, events: list[Event]
 ) -> None:
     table = state.pins.table(kind)
+    bound = state.settings.pins.max
     old = table.get(key)
     if old is not None:
-        already = any(isinstance(event, Unbound) and event.key == key for event in events)
+        already = any(
+            isinstance(event, Unbound) and event.kind == kind and event.key == key
+            for event in events
+        )
         if not already:
             events.append(
                 Unbound(kind=kind, key=key, replica=old.replica, cause="ttl", dispatch=dispatch)
             )
-    elif len(table) >= state.settings.pins.max:  # RULES 5.10: the least recently used goes
-        oldest = next(iter(table))
-        events.append(
-            Unbound(
-                kind=kind,
-                key=oldest,
-                replica=table[oldest].replica,
-                cause="evicted",
-                dispatch=dispatch,
+    else:  # RULES 5.10: the least recently used go; several after the bound was lowered
+        surplus = min(len(table) - bound + 1, EVICTIONS_PER_BIND)
+        for oldest, pin in islice(table.items(), max(0, surplus)):
+            events.append(
+                Unbound(
+                    kind=kind,
+                    key=oldest,
+                    replica=pin.replica,
+                    cause="evicted",
+                    dispatch=dispatch,
+                )
             )
-        )
-    events.append(Bound(kind=kind, key=key, replica=replica, cause="new", dispatch=dispatch))
+    if bound > 0:
+        events.append(Bound(kind=kind, key=key, replica=replica, cause="new", dispatch=dispatch))
 
 
 def expired_pins(state: State, at_ms: int) -> list[Event]:

@@ -7,6 +7,7 @@ from trioroute.events import Ejected, Event, Live, Probing, Reading, Scraped, Sc
 from trioroute.events.words import Cause
 from trioroute.policy.commands import Fail, Finish, Observe, ObserveFailure
 from trioroute.projections import Health, State
+from trioroute.projections.health import BUSY_STATUSES, FAULT_STATUSES
 
 AT_ONCE: tuple[Cause, ...] = ("refused", "reset")
 """Nothing listens there: one is enough (RULES 6.2)."""
@@ -64,6 +65,18 @@ def observe_failure(state: State, command: ObserveFailure) -> list[Event]:
     return events
 
 
+def busy_ms(state: State, ending: Fail | Finish) -> int | None:
+    """How long an answer keeps its replica busy (RULES 6.2), None if it does not.
+
+    429 and 503 do, with or without ``Retry-After``; 500, 502 and 504 never do.
+    """
+    if ending.status in FAULT_STATUSES:
+        return None
+    if ending.status in BUSY_STATUSES and ending.retry_after_ms is None:
+        return state.settings.eject.busy_default_ms
+    return ending.retry_after_ms
+
+
 def judge_ending(
     state: State, name: str, ending: Fail | Finish, *, before_first_byte: bool
 ) -> list[Event]:
@@ -71,11 +84,10 @@ def judge_ending(
     health = state.health.get(name)
     if health is None:
         return []
-    blamed = ending.blame == "replica"
-    busy = ending.retry_after_ms is not None
+    blamed = ending.blame == "replica" and busy_ms(state, ending) is None
     if health.stage == "PROBING":
         out = blamed or (ending.status is not None and ending.status >= 500)
-    elif health.stage == "LIVE" and blamed and not busy:
+    elif health.stage == "LIVE" and blamed:
         at_once = before_first_byte and ending.cause in AT_ONCE
         out = at_once or health.request_failures + 1 >= state.settings.eject.request_failures
     else:

@@ -69,7 +69,8 @@ def choose(state: State, arrive: Arrive) -> Choice:
     response = _response_home(state, arrive, untried)
     if response is not None:
         return Choice("chosen", response, "affinity:response", pool, routable)
-    free = [c for c in untried if not c.full]
+    live = [c for c in untried if c.standing == "LIVE"]
+    free = [c for c in live or untried if not c.full]  # PROBING is no overflow (RULES 4.7)
     if not free:
         return Choice("wait", None, None, pool, routable)
     no_wait = _no_wait(free)

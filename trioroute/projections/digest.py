@@ -17,11 +17,13 @@ def digest(state: State) -> int:
         total += _sum(
             f"h{name} {health.stage} {health.since_ms} {health.live_since_ms} {health.n} "
             f"{health.until_ms} {health.scrape_failures} {health.request_failures} "
-            f"{health.good_scrapes} {health.busy_until_ms} {health.moved_ms} {health.asleep}"
+            f"{health.good_scrapes} {health.busy_until_ms} {health.moved_ms} {health.asleep} "
+            f"{health.tokens} {health.running} {health.last_good_ms}"
         )
     for name, replica in state.fleet.replicas.items():
-        total += _sum(f"f{name} {replica.url} {replica.models} {replica.ordinal}")
-        total += int(replica.draining)
+        total += _sum(
+            f"f{name} {replica.url} {replica.models} {replica.ordinal} {replica.draining}"
+        )
     for name, own in state.load.replicas.items():
         total += _sum(
             f"l{name} {own.own} {own.wlc_m} {own.running} {own.waiting} {own.own_at_scrape} "

@@ -56,8 +56,12 @@ class Health:
         return self.n
 
     def stalled(self, at_ms: int, settings: InForce) -> bool:
-        """Running requests, but no token for the stall time (RULES 6.10)."""
-        return self.running and at_ms - self.moved_ms >= settings.eject.stall_after_ms
+        """Running requests, but no token for the stall time (RULES 6.10).
+
+        Judged by what was read: while no scrape comes, nobody saw the counter stand still.
+        """
+        seen_ms = min(at_ms, self.last_good_ms)
+        return self.running and seen_ms - self.moved_ms >= settings.eject.stall_after_ms
 
 
 HealthTable = dict[str, Health]
@@ -108,7 +112,7 @@ def read(table: HealthTable, at_ms: int, event: Scraped) -> None:
         health = table.get(name)
         if health is not None:
             _good(health, at_ms)
-            if not health.running:
+            if not health.running or health.tokens is None:
                 health.moved_ms = at_ms
 
 

@@ -13,11 +13,12 @@ from trioroute.projections.health import Health
 from trioroute.projections.load import ReplicaLoad
 
 
-@attrs.frozen(slots=True)
+@attrs.define
 class Measured:
     """``running_m`` and ``waiting_m`` count requests; ``effective_*`` is what RULES 4 compares.
 
     ``stale``: no reading with load series within the limit; judged by the router's own requests.
+    Not frozen, though nobody changes one: a frozen one costs four times as much to make.
     """
 
     running_m: int

@@ -32,23 +32,30 @@ class Held:
 class Pins:
     """Tables in order of last use; ``bound_order`` keeps the prefixes in order of binding.
 
-    ``digest`` is the sum of a checksum per pin, kept up to date at each change, so that checking a
-    hundred thousand pins costs nothing.
+    ``running`` counts each session's requests in flight, pinned or not, so that a pin that was
+    evicted and bound anew still knows of the requests before. ``digest`` is the sum of a checksum
+    per pin, kept up to date at each change, so that checking a hundred thousand costs nothing.
     """
 
     session: dict[str, Pin] = attrs.field(factory=dict)
     prefix: dict[str, Pin] = attrs.field(factory=dict)
     bound_order: dict[str, None] = attrs.field(factory=dict)
     response: dict[str, Held] = attrs.field(factory=dict)
+    running: dict[str, int] = attrs.field(factory=dict)
     digest: int = 0
 
     def table(self, kind: PinKind) -> dict[str, Pin]:
         return self.session if kind == "session" else self.prefix
 
 
-def _mark(pins: Pins, kind: PinKind, key: str, pin: Pin, sign: int) -> None:
+def checksum(kind: PinKind, key: str, pin: Pin) -> int:
+    """One pin's part of ``Pins.digest``."""
     text = f"{kind}\0{key}\0{pin.replica}\0{pin.spills}\0{pin.bound_by}"
-    pins.digest = (pins.digest + sign * zlib.crc32(text.encode())) & 0x7FFF_FFFF_FFFF_FFFF
+    return zlib.crc32(text.encode())
+
+
+def _mark(pins: Pins, kind: PinKind, key: str, pin: Pin, sign: int) -> None:
+    pins.digest = (pins.digest + sign * checksum(kind, key, pin)) & 0x7FFF_FFFF_FFFF_FFFF
 
 
 def _touch(table: dict[str, Pin], key: str, pin: Pin, at_ms: int) -> None:
@@ -61,7 +68,7 @@ def bind(pins: Pins, at_ms: int, event: Bound) -> None:
     _drop(pins, event.kind, event.key)
     pin = Pin(event.replica, at_ms, at_ms, event.dispatch)
     if event.kind == "session":
-        pin.running = 1
+        pin.running = pins.running.get(event.key, 0)
     else:
         pins.bound_order[event.key] = None
     pins.table(event.kind)[event.key] = pin
@@ -77,6 +84,9 @@ def rebind(pins: Pins, at_ms: int, event: Rebound) -> None:
     pin.bound_ms = at_ms
     pin.bound_by = event.dispatch
     pin.spills = 0
+    if event.kind == "prefix":
+        pins.bound_order.pop(event.key, None)
+        pins.bound_order[event.key] = None
     _mark(pins, event.kind, event.key, pin, 1)
 
 
@@ -107,15 +117,22 @@ def _drop(pins: Pins, kind: PinKind, key: str) -> None:
 
 
 def dispatch(pins: Pins, at_ms: int, event: Dispatched) -> None:
-    """A request that reached its pin's replica used the pin (RULES 5.4)."""
-    if event.session is not None:
-        pin = pins.session.get(event.session)
+    """A request that reached its pin's replica used the pin (RULES 5.4).
+
+    The prefix pin was looked at if it was the reason or the session has none; a session pin beside
+    the reason ``affinity:prefix`` had expired, and an ``Unbound`` follows.
+    """
+    session = event.session
+    if session is not None:
+        running = pins.running[session] = pins.running.get(session, 0) + 1
+        pin = pins.session.get(session)
         if pin is not None:
-            pin.running += 1
-            _touch(pins.session, event.session, pin, at_ms)
+            pin.running = running
+            _touch(pins.session, session, pin, at_ms)
             if pin.replica == event.replica:
-                _set_spills(pins, "session", event.session, pin, 0)
-            return
+                _set_spills(pins, "session", session, pin, 0)
+            if event.reason != "affinity:prefix":
+                return
     if event.prefix is not None and event.home is not None:
         pin = pins.prefix.get(event.prefix)
         if pin is not None:
@@ -128,9 +145,15 @@ def land(pins: Pins, at_ms: int, session: str | None) -> None:
     """A request ended: until here its session counted as in use (RULES 5.3)."""
     if session is None:
         return
+    running = pins.running.get(session, 0) - 1
+    if running > 0:
+        pins.running[session] = running
+    else:
+        running = 0
+        pins.running.pop(session, None)
     pin = pins.session.get(session)
-    if pin is not None and pin.running:
-        pin.running -= 1
+    if pin is not None:
+        pin.running = running
         _touch(pins.session, session, pin, at_ms)
 
 
@@ -154,10 +177,12 @@ def _first(table: dict[str, Held]) -> list[tuple[str, Held]]:
 
 
 def restart(pins: Pins, at_ms: int) -> None:
-    """Nothing is running, and no pin was used later than now (a clock may have been ahead)."""
+    """No pin was used later than now (a clock may have been ahead).
+
+    What was running is closed, and its session used, by the ``Orphaned`` that follows.
+    """
     for table in (pins.session, pins.prefix):
         for pin in table.values():
-            pin.running = 0
             pin.used_ms = min(pin.used_ms, at_ms)
             pin.bound_ms = min(pin.bound_ms, at_ms)
     for held in pins.response.values():

@@ -59,6 +59,7 @@ def _started(state: State, version: int, at_ms: int, event: e.Started) -> None:
     state.rules = event.rules
     health.restart(state.health, at_ms, state.settings)
     pins.restart(state.pins, at_ms)
+    tally.restart(state.tally, at_ms)
     for known in state.load.replicas.values():
         known.read_at_ms = min(known.read_at_ms, at_ms)
     state.checked_at, state.checked_ms = version, at_ms

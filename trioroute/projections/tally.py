@@ -57,6 +57,8 @@ Counter = dict[tuple[str, ...], int]
 
 @attrs.define(slots=True)
 class Tally:
+    """Counters keyed by their labels, histograms by model, and two sliding windows."""
+
     requests: Counter = attrs.field(factory=dict)
     dispatches: Counter = attrs.field(factory=dict)
     spills: Counter = attrs.field(factory=dict)
@@ -102,7 +104,9 @@ def dispatch(tally: Tally, at_ms: int, event: Dispatched) -> None:
 
 
 def fail(tally: Tally, event: Failed) -> None:
-    _add(tally.retries, event.cause)
+    """Every failed attempt but the router's own is followed by another one."""
+    if event.blame != "router":
+        _add(tally.retries, event.cause)
 
 
 def release(tally: Tally, event: Released, flight: Flight) -> None:
@@ -152,3 +156,12 @@ def sample_imbalance(tally: Tally, at_ms: int, value_m: int) -> None:
     tally.imbalance.append((at_ms, value_m))
     while tally.imbalance and at_ms - tally.imbalance[0][0] > IMBALANCE_WINDOW_MS:
         tally.imbalance.popleft()
+
+
+def restart(tally: Tally, at_ms: int) -> None:
+    """Forget samples from a clock that was ahead: they would count until it is reached."""
+    last = at_ms // SHARE_SLOT_MS
+    for slot in [known for known in tally.share if known > last]:
+        del tally.share[slot]
+    while tally.imbalance and tally.imbalance[-1][0] > at_ms:
+        tally.imbalance.pop()

@@ -1,13 +1,13 @@
 """The data port as an ASGI application: sorts paths, and walks a request through its attempts."""
 
-from trioroute.proxy.asgi import ASGIApp, Receive, Scope, Send
-from trioroute.proxy.dispatch import AttemptRun
 from trioroute.proxy.desk import Desk
+from trioroute.proxy.dispatch import AttemptRun
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.models import models_list
 from trioroute.proxy.passage import new_passage
 from trioroute.proxy.paths import route
 from trioroute.proxy.reply import send_error, send_whole
+from trioroute.proxy.serving.asgi import ASGIApp, Receive, Scope, Send
 
 HEALTH_PATHS = ("/health", "/ping")
 READING = ("GET", "HEAD")

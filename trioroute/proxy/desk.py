@@ -12,7 +12,7 @@ from trioroute.policy.commands import Arrive
 from trioroute.proxy.ending import Ending
 from trioroute.proxy.line import Line
 from trioroute.proxy.retries import RetryBudget
-from trioroute.proxy.upstreams import Upstreams
+from trioroute.proxy.upstream.upstreams import Upstreams
 from trioroute.proxy.watch import Watch
 from trioroute.router import Decided, Router
 

@@ -11,17 +11,17 @@ import trio
 
 from eventlog import LogError
 from trioroute.events.words import Blame, Outcome
-from trioroute.proxy.asgi import BrokenEnding
 from trioroute.proxy.ending import Ending
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.first_event import is_event_stream, read_first
-from trioroute.proxy.hangup import client_gone
 from trioroute.proxy.headers import to_upstream
 from trioroute.proxy.passage import Chosen, Passage
 from trioroute.proxy.relay import Relay
+from trioroute.proxy.serving.asgi import BrokenEnding
+from trioroute.proxy.serving.hangup import client_gone
 from trioroute.proxy.tap import aborted, error_in_event
-from trioroute.proxy.upstream import UpstreamStream
-from trioroute.proxy.upstream_error import UpstreamError
+from trioroute.proxy.upstream.error import UpstreamError
+from trioroute.proxy.upstream.transport import UpstreamStream
 from trioroute.proxy.verdict import Trouble, of_error, of_status
 from trioroute.proxy.watch import Watched
 
@@ -113,7 +113,7 @@ class AttemptRun:
             scope["method"],
             upstream.url,
             headers=headers,
-            content=passage.body,
+            stream=httpx.ByteStream(passage.body),
             extensions={"target": target},
         )
         desk.measure_overhead(time.perf_counter_ns() - passage.started_ns)

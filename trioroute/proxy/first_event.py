@@ -2,7 +2,7 @@
 
 import httpx
 
-from trioroute.proxy.upstream import UpstreamStream
+from trioroute.proxy.upstream.transport import UpstreamStream
 
 FIRST_EVENT_MAX = 64 * 1024
 

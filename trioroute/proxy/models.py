@@ -5,7 +5,7 @@ import orjson
 import trio
 
 from trioroute.proxy.desk import Desk
-from trioroute.proxy.upstream_error import UpstreamError
+from trioroute.proxy.upstream.error import UpstreamError
 
 ASK_TIMEOUT_S = 2.0
 LIST_BYTES_MAX = 4 << 20

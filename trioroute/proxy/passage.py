@@ -19,7 +19,6 @@ from trioroute.events.words import RefusalCode
 from trioroute.policy.commands import Arrive, Refuse
 from trioroute.policy.keys import digest_key
 from trioroute.policy.profile import Profile, profile
-from trioroute.proxy.asgi import Receive, Scope, Send
 from trioroute.proxy.body import (
     JsonObject,
     UnusableBody,
@@ -33,6 +32,7 @@ from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders, harmless_request_id, header_value
 from trioroute.proxy.paths import Route
 from trioroute.proxy.reply import send_error
+from trioroute.proxy.serving.asgi import Receive, Scope, Send
 from trioroute.proxy.tap import Tap
 
 MODEL_NAME_MAX = 256

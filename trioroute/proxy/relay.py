@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from trioroute.proxy.asgi import BrokenEnding
 from trioroute.proxy.errors import error_event
 from trioroute.proxy.first_event import is_event_stream, next_chunk
 from trioroute.proxy.headers import to_client
-from trioroute.proxy.upstream_error import UpstreamError
+from trioroute.proxy.serving.asgi import BrokenEnding
+from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.watch import Watched
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Answers that the router makes itself."""
 
-from trioroute.proxy.asgi import Send
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders
+from trioroute.proxy.serving.asgi import Send
 
 
 async def send_whole(

@@ -5,7 +5,7 @@ import attrs
 from trioroute.events.words import Blame, Cause
 from trioroute.projections.health import BUSY_STATUSES, FAULT_STATUSES
 from trioroute.proxy.headers import RawHeaders, header_value
-from trioroute.proxy.upstream_error import UpstreamError
+from trioroute.proxy.upstream.error import UpstreamError
 
 RETRY_AFTER_MAX_MS = 300_000
 

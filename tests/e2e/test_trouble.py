@@ -1,0 +1,199 @@
+"""Replicas in trouble, over real sockets: refusing, dying, garbage, errors in a 200, freezing."""
+
+import contextlib
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.fleet import Fleet, chat, wait_for
+
+COMPLETIONS = "/v1/chat/completions"
+
+
+def read_stream(url: str, at_first: Callable[[], None] = lambda: None) -> tuple[bytes, bool]:
+    """What a long stream brought, and whether it ended as a whole."""
+    received = b""
+    try:
+        with httpx.stream(
+            "POST", url + COMPLETIONS, json=chat(stream=True, max_tokens=200), timeout=10
+        ) as answer:
+            assert answer.status_code == 200
+            for chunk in answer.iter_raw():
+                if not received:
+                    at_first()
+                received += chunk
+    except httpx.RemoteProtocolError:
+        return received, False
+    return received, True
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "faults",
+    [
+        {"status": 500},
+        {"status": 502},
+        {"status": 503, "retry_after": 1},
+        {"status": 429, "retry_after": 1},
+        {"die_before_headers": True},
+        {"garbage": True},
+    ],
+    ids=lambda faults: "-".join(f"{k}={v}" for k, v in faults.items()),
+)
+def test_a_faulty_replica_is_tried_once_and_the_client_sees_nothing_of_it(
+    fleet: Fleet, faults: dict[str, object], stream: bool
+) -> None:
+    bad, good = fleet.engine(), fleet.engine()
+    router = fleet.router().ready()
+    bad.faults(**faults)
+    for number in range(4):
+        answer = httpx.post(router.url + COMPLETIONS, json=chat(f"n{number}", stream=stream))
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["x-trioroute-replica"] == good.name
+    router.quiet()
+    assert "Failed" in _kinds(router.log)
+    router.verify()
+
+
+@pytest.mark.parametrize("code", [500, 503])
+def test_an_error_inside_a_200_is_tried_elsewhere(fleet: Fleet, code: int) -> None:
+    bad, good = fleet.engine(), fleet.engine()
+    router = fleet.router().ready()
+    bad.faults(error_event=code)
+    for number in range(3):
+        answer = httpx.post(router.url + COMPLETIONS, json=chat(f"n{number}", stream=True))
+        assert answer.headers["x-trioroute-replica"] == good.name
+        assert '"error"' not in answer.text
+    router.verify()
+
+
+def test_when_all_are_busy_the_replicas_own_answer_is_passed_on(fleet: Fleet) -> None:
+    for _ in range(2):
+        fleet.engine()
+    router = fleet.router().ready()
+    for engine in fleet.engines:
+        engine.faults(status=429, retry_after=2)
+    answer = httpx.post(router.url + COMPLETIONS, json=chat())
+    assert answer.status_code == 429
+    assert answer.headers["retry-after"] == "2"
+    assert answer.headers["x-trioroute-attempts"] == "2"
+    assert {r["state"] for r in router.state()["replicas"]} == {"LIVE"}
+    router.verify()
+
+
+def test_a_stream_cut_midway_ends_with_an_error_and_never_as_whole(fleet: Fleet) -> None:
+    only = fleet.engine()
+    router = fleet.router().ready()
+    only.faults(cut_after=3)
+    received, whole = read_stream(router.url)
+    assert not whole
+    assert b"[DONE]" not in received
+    assert b'"error"' in received
+    router.quiet()
+    assert "upstream_cut" in router.replay("--last", "1", "--json").stdout
+
+
+def test_a_hanging_replica_runs_into_the_first_byte_limit(fleet: Fleet) -> None:
+    only = fleet.engine()
+    router = fleet.router(timeouts_first_byte="500ms").ready()
+    only.faults(hang=True)
+    begin = time.monotonic()
+    answer = httpx.post(router.url + COMPLETIONS, json=chat(), timeout=10)
+    assert answer.status_code == 504
+    assert answer.json()["error"]["code"] == "first_byte_timeout"
+    assert time.monotonic() - begin < 3
+    router.quiet()
+
+
+def test_a_frozen_stream_ends_at_the_idle_limit(fleet: Fleet) -> None:
+    only = fleet.engine("--decode-tokens-per-s=20")
+    router = fleet.router(timeouts_idle="500ms").ready()
+    received, whole = read_stream(router.url, at_first=lambda: only.faults(freeze=True))
+    assert not whole
+    assert b'"error"' in received
+    router.quiet()
+    assert "idle_timeout" in router.replay("--last", "1", "--json").stdout
+
+
+def test_a_client_that_leaves_frees_the_replica(fleet: Fleet) -> None:
+    only = fleet.engine("--decode-tokens-per-s=10")
+    router = fleet.router().ready()
+    with httpx.stream(
+        "POST", router.url + COMPLETIONS, json=chat(stream=True, max_tokens=500)
+    ) as answer:
+        chunks = answer.iter_raw()
+        next(chunks)
+        assert router.replica(only.name)["in_flight"] == 1
+    wait_for("the slot freed", lambda: router.replica(only.name)["in_flight"] == 0, 2)
+    wait_for("the engine idle", lambda: _nothing_running(only.url), 2)
+    assert "client_gone" in router.replay("--last", "1", "--json").stdout
+
+
+def _nothing_running(url: str) -> bool:
+    lines = httpx.get(url + "/metrics").text.splitlines()
+    running = [line for line in lines if line.startswith("vllm:num_requests_running{")]
+    return bool(running) and all(line.endswith(" 0.0") for line in running)
+
+
+def test_a_replica_killed_under_load_costs_no_client_an_error_but_those_streaming_on_it(
+    fleet: Fleet,
+) -> None:
+    for _ in range(3):
+        fleet.engine("--decode-tokens-per-s=400", "--max-running=32")
+    router = fleet.router().ready()
+    stop = threading.Event()
+    errors: list[str] = []
+    served = [0]
+
+    def user(number: int) -> None:
+        with httpx.Client(timeout=20) as client:
+            turn = 0
+            while not stop.is_set():
+                turn += 1
+                answer = client.post(
+                    router.url + COMPLETIONS, json=chat(f"user {number} turn {turn}")
+                )
+                served[0] += 1
+                if answer.status_code != 200:
+                    errors.append(f"{answer.status_code} {answer.text}")
+
+    with ThreadPoolExecutor(12) as pool:
+        users = [pool.submit(user, number) for number in range(12)]
+        time.sleep(1)
+        fleet.engines[0].kill()
+        time.sleep(2)
+        stop.set()
+        for one in users:
+            with contextlib.suppress(httpx.RemoteProtocolError):
+                one.result()
+    assert errors == []
+    assert served[0] > 50
+    assert router.replica("gpu1")["state"] == "EJECTED"
+    fleet.engines[0].start()
+    fleet.engines[0].ready()
+    assert router.replica("gpu1")["state"] == "EJECTED", "its cooldown is not over"
+    router.quiet()
+    router.verify()
+
+
+def test_nobody_routable_is_503_with_retry_after(fleet: Fleet) -> None:
+    only = fleet.engine()
+    router = fleet.router().ready()
+    only.kill()
+    wait_for("ejected", lambda: router.replica("gpu1")["state"] == "EJECTED", 5)
+    answer = httpx.post(router.url + COMPLETIONS, json=chat())
+    assert answer.status_code in (502, 503)
+    assert httpx.get(router.url + "/health").status_code == 503
+    assert httpx.get(router.admin + "/readyz").status_code == 503
+
+
+def _kinds(log: Path) -> str:
+    path = log / "log-1.sqlite"
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as base:
+        return " ".join(row[0] for row in base.execute("SELECT DISTINCT kind FROM events"))

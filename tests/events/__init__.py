@@ -1,0 +1,1 @@
+"""The codec of the log, its golden rows and one sample of each kind."""

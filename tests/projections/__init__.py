@@ -1,0 +1,1 @@
+"""The folds: fleet, tally, digest, and that any log can be folded."""

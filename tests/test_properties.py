@@ -1,0 +1,76 @@
+"""Whatever the world does, in whatever order: the core keeps its books and decides purely."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.listlog import check_sums
+from tests.rig import FOUR, Rig
+from tests.scenario import STEPS, Course
+from trioroute import events as e
+from trioroute.policy import commands as c
+from trioroute.policy import decide
+from trioroute.projections.digest import digest
+from trioroute.router import Decided
+
+ROUTABLE = ("LIVE", "PROBING")
+
+
+class WatchedRig(Rig):
+    """Looks at the state around every command."""
+
+    def handle(self, command: c.Command) -> Decided:
+        if command.at_ms >= self.state.at_ms or isinstance(command, c.Start):
+            self._decides_purely(command)
+        standing = {name: self.standing(name) for name in self.state.fleet.replicas}
+        pools = self.state.fleet.pools
+        decided = super().handle(command)
+        for event in decided.events:
+            if isinstance(event, e.Dispatched):
+                assert event.replica not in event.tried
+                if event.reason == "fallback":
+                    assert standing[event.replica] == "EJECTED"
+                    pool = [standing[replica.name] for replica in pools[event.model]]
+                    assert not set(pool) & set(ROUTABLE)
+                else:
+                    assert standing[event.replica] in ROUTABLE
+            if isinstance(event, e.Bound | e.Rebound):
+                assert standing[event.replica] == "LIVE"
+        check_sums(self.state)
+        return decided
+
+    def _decides_purely(self, command: c.Command) -> None:
+        before, checksum = repr(self.state), digest(self.state)
+        assert decide(self.state, command) == decide(self.state, command)
+        assert (repr(self.state), digest(self.state)) == (before, checksum)
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from(range(len(STEPS))), st.integers(0, 2**40)), min_size=5, max_size=60
+)
+
+
+@given(steps)
+@settings(
+    max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+def test_any_course_of_events_keeps_the_books(course: list[tuple[int, int]]) -> None:
+    rig = WatchedRig()
+    rig.live(*FOUR)
+    world = Course(rig)
+    for step, draw in course:
+        STEPS[step](world, draw)
+    while world.flying:
+        world.finish(0)
+    assert rig.state.load.flights == {}
+    assert all((load.own, load.wlc_m) == (0, 0) for load in rig.state.load.replicas.values())
+    assert rig.state.pins.running == {}
+    assert all(pin.running == 0 for pin in rig.state.pins.session.values())
+    _ends_exactly_once(rig)
+    rig.verify()
+
+
+def _ends_exactly_once(rig: Rig) -> None:
+    started = [n for n, entry in enumerate(rig.log.entries, 1) if entry.kind == "Dispatched"]
+    ended = [event.dispatch for event in rig.logged(e.Released) + rig.logged(e.Failed)]
+    ended += [number for event in rig.logged(e.Orphaned) for number in event.dispatches]
+    assert sorted(ended) == started

@@ -1,0 +1,8 @@
+"""The data port: takes a request, has it decided, relays the answer byte for byte.
+
+May import everything below it; not ``scrape``, ``observe`` or ``discovery``, which ``serve`` wires.
+``serving`` is HTTP towards clients, ``upstream`` HTTP towards replicas; neither knows of routing.
+
+One request: ``app`` -> ``passage`` (read, profile, choose) -> ``dispatch`` (one attempt, the gate)
+-> ``relay``. An ending is told once, in a ``finally``, by ``ending``.
+"""

@@ -1,0 +1,174 @@
+"""Makes hypercorn's own connections (TLS, HTTP/2, upgrades) look like lean ones to the application.
+
+The application is written once: it gets http scopes only, the whole body in one message, is
+cancelled when the client is gone, and its failures become a JSON 500 or a visibly broken ending.
+Hypercorn itself only queues a disconnect message and lets later sends vanish without a word.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from trioroute.proxy.serving.asgi import ASGIApp, Message, Receive, Scope, Send, broken_on_purpose
+from trioroute.proxy.serving.chunked import too_large_body
+from trioroute.proxy.serving.hangup import EXTENSION, Client
+from trioroute.proxy.serving.hub import Hub
+from trioroute.proxy.serving.refusal import FAILED, Refusal
+
+logger = logging.getLogger("trioroute.proxy")
+
+HOP_BY_HOP = frozenset((b"transfer-encoding", b"keep-alive", b"proxy-connection", b"upgrade"))
+DRAIN_S = 10.0
+
+
+class GuardedApp:
+    """An ASGI application for hypercorn around the one of the server."""
+
+    def __init__(
+        self, hub: Hub, app: ASGIApp, break_stream: Callable[[Send], Awaitable[None]]
+    ) -> None:
+        self._hub = hub
+        self._app = app
+        self._break_stream = break_stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one scope: http by the application, lifespan and websocket here."""
+        if scope["type"] == "http":
+            await self._serve(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1000})  # before accept: 403
+        else:
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = await self._read_body(receive)
+        except Refusal as refusal:
+            self._hub.refused(refusal.code)
+            await _answer(send, refusal)
+            await _drain(receive)
+            return
+        if body is None:
+            return
+        client = Client()
+        scope["extensions"][EXTENSION] = client
+        session = GuardedExchange(body, send, scope["http_version"] == "2", self._hub.date_line)
+        failure: Exception | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_watch, receive, session, client, nursery.cancel_scope)
+            try:
+                await self._app(scope, session.receive, session.send)
+            except Exception as error:
+                failure = error
+            nursery.cancel_scope.cancel()
+        await self._settle(scope, session, failure, client.gone)
+
+    async def _read_body(self, receive: Receive) -> bytes | None:
+        limits = self._hub.limits
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message: Message | None = None
+            with trio.move_on_after(limits.body_timeout_s):
+                message = await receive()
+            if message is None:
+                raise Refusal(
+                    408,
+                    "request_timeout",
+                    f"no byte of the request body for {limits.body_timeout_s:g} s",
+                )
+            if message["type"] == "http.disconnect":
+                return None
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > limits.body_bytes:
+                raise too_large_body(limits.body_bytes)
+            if not message.get("more_body", False):
+                return b"".join(parts)
+
+    async def _settle(
+        self, scope: Scope, session: "GuardedExchange", failure: Exception | None, gone: bool
+    ) -> None:
+        """End what the application did not end."""
+        on_purpose = failure is not None and broken_on_purpose(failure)
+        if failure is not None and not on_purpose:
+            logger.error(
+                "the application failed on %s %r", scope["method"], scope["path"], exc_info=failure
+            )
+        if session.complete or gone:
+            return
+        if failure is None:
+            logger.error("the application left %s %r unended", scope["method"], scope["path"])
+        if session.started or on_purpose:
+            await self._break_stream(session.raw_send)
+        else:
+            await _answer(session.raw_send, FAILED)
+
+
+class GuardedExchange:
+    """Receive and send for one call of the application, on hypercorn's messages."""
+
+    def __init__(self, body: bytes, send: Send, is_h2: bool, date_line: bytes) -> None:
+        self.raw_send = send
+        self.started = False
+        self.complete = False
+        self._body: bytes | None = body
+        self._dropped = HOP_BY_HOP | {b"connection"} if is_h2 else HOP_BY_HOP
+        self._date = (b"date", date_line[6:].strip())
+
+    async def receive(self) -> Message:
+        """The whole body first; the disconnect only once the response is complete."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        if not self.complete:
+            await trio.sleep_forever()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Pass a message on, without headers that HTTP/2 forbids or hypercorn writes itself."""
+        if message["type"] == "http.response.start":
+            headers = [
+                (name.lower(), value)
+                for name, value in message.get("headers", ())
+                if name.lower() not in self._dropped
+            ]
+            if not any(name == b"date" for name, _ in headers):
+                headers.append(self._date)
+            self.started = True
+            await self.raw_send({**message, "headers": headers})
+            return
+        last = not message.get("more_body", False)
+        if last:
+            self.complete = True  # before the wait: a hang-up from here on interrupts nothing
+        await self.raw_send(message)
+
+
+async def _watch(
+    receive: Receive, session: GuardedExchange, client: Client, scope: trio.CancelScope
+) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    if not session.complete:
+        client.gone = True
+        scope.cancel()
+
+
+async def _answer(send: Send, refusal: Refusal) -> None:
+    headers = refusal.headers()
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": refusal.body(), "more_body": False})
+
+
+async def _drain(receive: Receive) -> None:
+    """Take the rest of a refused body, or hypercorn's reader would wait for us for ever."""
+    with trio.move_on_after(DRAIN_S):
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                return

@@ -1,0 +1,90 @@
+"""What the connections of one server share: the watch, the sweep, the count, the clock line."""
+
+from collections.abc import Callable
+from email.utils import formatdate
+
+import trio
+
+from trioroute.proxy.serving.hangup import HangupWatch
+from trioroute.proxy.serving.limits import ServerLimits
+from trioroute.proxy.serving.wire import Wire
+
+MAX_SWEEP_S = 1.0
+
+
+class Hub:
+    """The state of one server.
+
+    `on_refusal(code)` is called once for each request the server answers itself (refusal.py).
+    """
+
+    def __init__(self, limits: ServerLimits, on_refusal: Callable[[str], None] | None) -> None:
+        self.limits = limits
+        self.draining = False
+        self.watch = HangupWatch()
+        self.stock_connections = 0
+        """Connections served by hypercorn's own class."""
+        self.date_line = b""
+        self._wires: set[Wire] = set()
+        self._idle: set[Wire] = set()
+        self._on_refusal = on_refusal
+        self._renew_date()
+
+    @property
+    def full(self) -> bool:
+        """Whether one more connection would be over the limit."""
+        return len(self._wires) + self.stock_connections >= self.limits.max_connections
+
+    def add(self, wire: Wire) -> None:
+        """Take care of a connection until `remove`."""
+        self._wires.add(wire)
+        self.watch.add(wire.fd, wire)
+
+    def remove(self, wire: Wire) -> None:
+        """Forget a connection; call before its socket is closed."""
+        self._wires.discard(wire)
+        self._idle.discard(wire)
+        self.watch.remove(wire.fd)
+
+    def set_idle(self, wire: Wire, idle: bool) -> None:
+        """Idle connections (no byte of a request yet) are closed first when draining."""
+        if idle:
+            self._idle.add(wire)
+        else:
+            self._idle.discard(wire)
+
+    def refused(self, code: str) -> None:
+        """Count a refusal."""
+        if self._on_refusal is not None:
+            self._on_refusal(code)
+
+    async def run(self) -> None:
+        """Sweep until cancelled: end every wait whose deadline passed.
+
+        One pass over all connections per tick instead of one timer per wait: a timer costs 2 µs
+        for each wait, a pass of 1,000 connections 50 µs a second.
+        """
+        limits = self.limits
+        shortest = min(
+            limits.keep_alive_s,
+            limits.header_timeout_s,
+            limits.body_timeout_s,
+            limits.client_stall_ms / 1000,
+        )
+        tick_s = max(0.01, min(MAX_SWEEP_S, shortest / 4))
+        while True:
+            await trio.sleep(tick_s)
+            self._renew_date()
+            now = trio.current_time()
+            for wire in [wire for wire in self._wires if wire.deadline <= now]:
+                wire.expire()
+
+    async def drain_after(self, shutdown: trio.Event) -> None:
+        """On shutdown: idle connections close now, busy ones after their response."""
+        await shutdown.wait()
+        self.draining = True
+        for wire in list(self._idle):
+            wire.expire()
+
+    def _renew_date(self) -> None:
+        self.date_line = b"date: %b\r\n" % formatdate(usegmt=True).encode()

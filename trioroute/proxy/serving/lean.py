@@ -1,0 +1,278 @@
+"""A plain HTTP/1.1 connection, served with as little as correctness allows.
+
+Hypercorn's own class spends 430 µs a request: a task, a channel and three locked, shielded sends
+for each response. Here the application runs inline in the connection's task, a head and its first
+bytes leave in one system call, and hang-ups and deadlines are watched for all connections at once.
+Requests of one connection are answered in order; while one is under way nothing more is read than
+what came with it (at most READ_BYTES), so a pipelining client is held back by TCP.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from urllib.parse import unquote
+
+import trio
+
+from trioroute.proxy.serving.asgi import ASGIApp, Scope, broken_on_purpose
+from trioroute.proxy.serving.chunked import ChunkedBody, too_large_body
+from trioroute.proxy.serving.exchange import Exchange
+from trioroute.proxy.serving.hangup import EXTENSION
+from trioroute.proxy.serving.hub import Hub
+from trioroute.proxy.serving.parser import RequestHead, check_unfinished, parse_head, too_large_head
+from trioroute.proxy.serving.refusal import FAILED, Refusal
+from trioroute.proxy.serving.wire import ClientGone, Wire
+
+logger = logging.getLogger("trioroute.proxy")
+
+HandOver = Callable[[trio.SocketStream, bytes], Awaitable[None]]
+H2_PREFACE_HEAD = b"PRI * HTTP/2.0\r\n\r\n"
+HANDED_OVER = (b"websocket", b"h2c")
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+LINGER_S = 10.0
+LINGER_BYTES = 256 * 1024 * 1024
+
+
+class LeanConnection:
+    """Serves one accepted connection until it ends. Never raises for what a client does."""
+
+    def __init__(
+        self, hub: Hub, app: ASGIApp, stream: trio.SocketStream, hand_over: HandOver
+    ) -> None:
+        self._hub = hub
+        self._app = app
+        self._limits = hub.limits
+        self._hand_over = hand_over
+        self._wire = Wire(stream, hub.limits.client_stall_ms)
+        self._buffer = b""
+        self._exchange: Exchange | None = None
+        self._address = (stream.socket.getpeername()[:2], stream.socket.getsockname()[:2])
+
+    async def run(self) -> None:
+        """Serve requests until the client or a limit ends the connection."""
+        wire = self._wire
+        self._hub.add(wire)
+        taken_over = False
+        try:
+            taken_over = await self._serve()
+        except Refusal as refusal:
+            await self._refuse(refusal)
+        except (ClientGone, trio.ClosedResourceError):
+            pass  # gone, or a deadline without an answer
+        finally:
+            wire.deadline = float("inf")
+            self._hub.remove(wire)
+            if not taken_over:
+                wire.close(reset=self._half_done())
+        if taken_over:
+            await self._hand_over(wire.stream, self._buffer)
+
+    def _half_done(self) -> bool:
+        """A body that only the end of the connection ends must not end politely when broken."""
+        exchange = self._exchange
+        return exchange is not None and exchange.until_close and not exchange.complete
+
+    async def _serve(self) -> bool:
+        """Returns True when the connection is to go to hypercorn, bytes in `_buffer` included."""
+        first = True
+        while True:
+            head = await self._read_head()
+            if head is None:
+                return False
+            if first and head == H2_PREFACE_HEAD:
+                self._buffer = head + self._buffer
+                return True
+            first = False
+            request = parse_head(head, self._limits)
+            if request.upgrade in HANDED_OVER:
+                self._buffer = head + self._buffer
+                return True
+            body = b""
+            if request.content_length or request.chunked:
+                taken = await self._read_body(request)
+                if taken is None:
+                    return False
+                body = taken
+            if not await self._answer(request, body):
+                return False
+
+    async def _read_head(self) -> bytes | None:
+        """One head with its empty line; None when the connection ends before the next request."""
+        wire, limits = self._wire, self._limits
+        buffer = self._buffer
+        wire.deadline = trio.current_time() + limits.keep_alive_s
+        scanned = 0
+        in_head = False
+        while True:
+            if buffer and not in_head:
+                # RFC 9112 section 2.2: empty lines before a request line are skipped.
+                buffer = buffer.lstrip(b"\r\n")
+                in_head = bool(buffer)
+                if in_head:
+                    wire.deadline = trio.current_time() + limits.header_timeout_s
+            end = buffer.find(b"\r\n\r\n", scanned)
+            if end >= 0:
+                break
+            if in_head:
+                check_unfinished(buffer, limits)
+            data = await (self._read_in_head() if in_head else self._read_idle())
+            if not data:
+                return None
+            scanned = max(0, len(buffer) - 3)
+            buffer += data
+        wire.deadline = float("inf")
+        end += 4
+        if end > limits.header_bytes:
+            raise too_large_head(limits)
+        self._buffer = buffer[end:]
+        return buffer[:end]
+
+    async def _read_idle(self) -> bytes:
+        """The first bytes of a request; a request that raced with the closing is still taken."""
+        wire, hub = self._wire, self._hub
+        if hub.draining:
+            return wire.read_now()
+        hub.set_idle(wire, True)
+        try:
+            return await wire.read()
+        except trio.ClosedResourceError:
+            return wire.read_now()
+        finally:
+            wire.expired = False
+            hub.set_idle(wire, False)
+
+    async def _read_in_head(self) -> bytes:
+        try:
+            return await self._wire.read()
+        except trio.ClosedResourceError:
+            raise Refusal(
+                408,
+                "request_timeout",
+                f"the request head took over {self._limits.header_timeout_s:g} s",
+            ) from None
+
+    async def _read_body(self, request: RequestHead) -> bytes | None:
+        """The whole body, or None when the client left first."""
+        limits = self._limits
+        if request.content_length > limits.body_bytes:
+            raise too_large_body(limits.body_bytes)
+        if request.expects_continue and not self._buffer and request.http_version == "1.1":
+            await self._wire.write((CONTINUE,))
+        if request.chunked:
+            return await self._read_chunks(ChunkedBody(limits.body_bytes))
+        left = request.content_length - len(self._buffer)
+        if left <= 0:
+            body = self._buffer[: request.content_length]
+            self._buffer = self._buffer[request.content_length :]
+            return body
+        parts = [self._buffer]
+        while left > 0:
+            data = await self._read_body_bytes()
+            if not data:
+                return None
+            parts.append(data)
+            left -= len(data)
+        last = parts[-1]
+        self._buffer = last[len(last) + left :]
+        parts[-1] = last[: len(last) + left]
+        return b"".join(parts)
+
+    async def _read_chunks(self, chunks: ChunkedBody) -> bytes | None:
+        chunks.feed(self._buffer)
+        while not chunks.done:
+            data = await self._read_body_bytes()
+            if not data:
+                return None
+            chunks.feed(data)
+        self._buffer = chunks.rest()
+        return chunks.body()
+
+    async def _read_body_bytes(self) -> bytes:
+        wire = self._wire
+        wire.deadline = trio.current_time() + self._limits.body_timeout_s
+        try:
+            return await wire.read()
+        except trio.ClosedResourceError:
+            raise Refusal(
+                408,
+                "request_timeout",
+                f"no byte of the request body for {self._limits.body_timeout_s:g} s",
+            ) from None
+        finally:
+            wire.deadline = float("inf")
+
+    async def _answer(self, request: RequestHead, body: bytes) -> bool:
+        """Run the application; returns whether the connection can take another request."""
+        wire = self._wire
+        exchange = self._exchange = Exchange(self._hub, wire, request, body)
+        scope = trio.CancelScope()
+        failed = False
+        try:
+            with scope:
+                if wire.client.gone:
+                    return False
+                wire.scope = scope
+                await self._app(self._asgi_scope(request), exchange.receive, exchange.send)
+        except ClientGone:
+            return False
+        except Exception as error:
+            failed = True
+            if broken_on_purpose(error):
+                return False
+            logger.exception("the application failed on %s %r", request.method, request.path)
+        finally:
+            wire.scope = None
+        if exchange.complete:
+            return exchange.keep_alive and not failed and not wire.client.gone
+        if wire.client.gone or scope.cancelled_caught:
+            return False
+        if exchange.started:
+            if not failed:
+                logger.error("the application left %s %r unended", request.method, request.path)
+            return False
+        if not failed:
+            logger.error("the application did not answer %s %r", request.method, request.path)
+        exchange = self._exchange = Exchange(self._hub, wire, request, b"")
+        exchange.keep_alive = False
+        await exchange.refuse(FAILED)
+        return False
+
+    def _asgi_scope(self, request: RequestHead) -> Scope:
+        client, server = self._address
+        path = request.path.decode("ascii")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": request.http_version,
+            "method": request.method,
+            "scheme": "http",
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": request.path,
+            "query_string": request.query,
+            "root_path": "",
+            "headers": request.headers,
+            "client": client,
+            "server": server,
+            "extensions": {EXTENSION: self._wire.client},
+        }
+
+    async def _refuse(self, refusal: Refusal) -> None:
+        """Answer, then read on for a while: a close with unread bytes would reset the answer away.
+
+        RFC 9112 section 9.6. Bounded by LINGER_S and LINGER_BYTES.
+        """
+        wire = self._wire
+        self._hub.refused(refusal.code)
+        self._exchange = None
+        try:
+            await wire.write((refusal.response(),))
+            wire.finish_writing()
+            self._hub.set_idle(wire, True)  # a shutdown need not wait for this
+            wire.deadline = trio.current_time() + LINGER_S
+            left = LINGER_BYTES
+            while left > 0:
+                data = await wire.read()
+                if not data:
+                    return
+                left -= len(data)
+        except (ClientGone, trio.ClosedResourceError):
+            return

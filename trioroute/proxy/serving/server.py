@@ -1,0 +1,109 @@
+"""Serves an ASGI application over HTTP: hypercorn's worker, our sockets, lean connections."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import hypercorn.trio
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config, Sockets
+
+from trioroute.proxy.serving.asgi import ASGIApp
+from trioroute.proxy.serving.guard import GuardedApp
+from trioroute.proxy.serving.hub import Hub
+from trioroute.proxy.serving.limits import ServerLimits
+from trioroute.proxy.serving.seam import break_stream, lean_worker
+from trioroute.proxy.serving.sockets import listen_on
+
+logger = logging.getLogger("trioroute.proxy")
+
+Worker = Callable[..., Awaitable[None]]
+TLS_HANDSHAKE_S = 10.0
+NO_LIMIT = 2**31
+
+
+async def serve_http(
+    app: ASGIApp,
+    listen: list[str],
+    limits: ServerLimits,
+    *,
+    shutdown: trio.Event,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    on_refusal: Callable[[str], None] | None = None,
+    task_status: trio.TaskStatus[list[tuple[str, int]]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until `shutdown` is set and the requests in flight have ended.
+
+    Start it with `nursery.start`: that returns the bound (host, port) of each listen address.
+    The application gets http scopes only, with the whole body in the first message, and is
+    cancelled when its client is gone (hangup.client_gone tells why). After `shutdown` nothing is
+    accepted, idle connections close, and after `limits.graceful_timeout_s` the rest is cancelled.
+    With `tls_cert` and `tls_key` (PEM files) all addresses speak TLS, HTTP/1.1 and HTTP/2.
+    `on_refusal(code)` is called for each request that never reached the application.
+
+    Raises ValueError or OSError naming the listen address or file that is unusable.
+    """
+    config = _config(limits, tls_cert, tls_key)
+    hub = Hub(limits, on_refusal)
+    # Hypercorn types each kind of scope and message; an application here sees mappings.
+    guarded = cast("Any", GuardedApp(hub, app, break_stream))
+    sockets = await listen_on(listen, limits)
+    bound = [sock.getsockname()[:2] for sock in sockets]
+    secure = sockets if config.ssl_enabled else []
+    plain = [] if config.ssl_enabled else sockets
+    worker = lean_worker(hub, app)
+    if worker is not None:
+        for sock in sockets:
+            sock.listen(limits.backlog)
+        sort = Sockets(secure, plain, [])
+        serve: Worker = partial(worker, ASGIWrapper(guarded), config, sockets=sort)
+    else:
+        logger.warning(
+            "hypercorn's TCPServer is not where it was: serving on its own connections, which "
+            "cost about ten times the CPU; install the hypercorn version pyproject.toml names"
+        )
+        config.bind = [f"fd://{sock.detach()}" for sock in sockets]
+        serve = partial(hypercorn.trio.serve, guarded, config, mode="asgi")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hub.watch.run)
+        nursery.start_soon(hub.run)
+        nursery.start_soon(hub.drain_after, shutdown)
+        await _run_worker(serve, shutdown, bound, task_status)
+        nursery.cancel_scope.cancel()
+
+
+async def _run_worker(
+    serve: Worker,
+    shutdown: trio.Event,
+    bound: list[tuple[str, int]],
+    task_status: trio.TaskStatus[list[tuple[str, int]]],
+) -> None:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(serve, shutdown_trigger=shutdown.wait))
+        task_status.started(bound)
+
+
+def _config(limits: ServerLimits, tls_cert: str | None, tls_key: str | None) -> Config:
+    config = Config()
+    if (tls_cert is None) != (tls_key is None):
+        raise ValueError("tls_cert and tls_key are given together or not at all")
+    for file in (tls_cert, tls_key):
+        if file is not None and not Path(file).is_file():
+            raise OSError(f"cannot read TLS file {file!r}: no such file")
+    config.certfile, config.keyfile = tls_cert, tls_key
+    config.errorlog = logger
+    config.include_server_header = False
+    config.include_date_header = False
+    config.backlog = limits.backlog
+    config.graceful_timeout = limits.graceful_timeout_s
+    config.keep_alive_timeout = limits.keep_alive_s
+    config.keep_alive_max_requests = NO_LIMIT
+    config.h11_max_incomplete_size = limits.header_bytes
+    config.h2_max_header_list_size = limits.header_bytes
+    config.ssl_handshake_timeout = TLS_HANDSHAKE_S
+    return config

@@ -1,0 +1,61 @@
+"""The connections to each replica, by name, remade when a replica's address changes."""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import attrs
+import httpx
+
+from trioroute.proxy.upstream.transport import ReplicaTransport
+
+
+@attrs.frozen
+class Upstream:
+    """``prefix`` goes before every path; ``host`` is the ``Host`` header probes use too."""
+
+    address: str
+    url: httpx.URL
+    host: bytes
+    prefix: bytes
+    transport: ReplicaTransport
+
+
+@attrs.define
+class Upstreams:
+    """``authorizations`` holds the ``authorization`` values of replicas with a key of their own.
+
+    They are never logged and never shown.
+    """
+
+    connect_timeout_s: float
+    authorizations: Mapping[str, bytes] = attrs.field(repr=False, factory=dict)
+    _known: dict[str, Upstream] = attrs.field(factory=dict, init=False)
+
+    def of(self, name: str, address: str) -> Upstream:
+        known = self._known.get(name)
+        if known is not None and known.address == address:
+            return known
+        if known is not None:
+            known.transport.close_idle()
+        parts = urlsplit(address)
+        upstream = Upstream(
+            address,
+            httpx.URL(address),
+            parts.netloc.encode("ascii"),
+            parts.path.rstrip("/").encode("ascii"),
+            ReplicaTransport(
+                f"{parts.scheme}://{parts.netloc}", connect_timeout_s=self.connect_timeout_s
+            ),
+        )
+        self._known[name] = upstream
+        return upstream
+
+    def distrust(self, name: str) -> None:
+        """Close what is kept open: the replica was seen to be gone."""
+        known = self._known.get(name)
+        if known is not None:
+            known.transport.close_idle()
+
+    async def aclose(self) -> None:
+        for known in self._known.values():
+            await known.transport.aclose()
