@@ -275,3 +275,38 @@ def test_rule_5_11_old_responses_make_room_when_a_new_one_comes(rig: Rig) -> Non
     rig.pass_s(3600).same()
     rig.finish(rig.go(), response="new")
     assert list(rig.state.pins.response) == ["new"]
+
+
+def come_back(rig: Rig, name: str, *others: str) -> None:
+    """Through its cooldown and the probing window, scraped well all the time."""
+    rig.calm(60, name, *others)
+    assert rig.standing(name) == "LIVE"
+
+
+def test_rule_5_8_a_pin_that_slept_through_an_eject_is_dead_although_its_replica_is_back(
+    rig: Rig,
+) -> None:
+    rig.live("a", "b")
+    assert rig.use("s", "p").replica == "a"
+    rig.eject("a")
+    come_back(rig, "a", "b")
+    flown = rig.use("s")
+    assert [type(event) for event in flown.pins] == [e.Rebound]
+    assert flown.reason == "load"
+    other = rig.use(None, "p")
+    assert isinstance(other.pins[0], e.Unbound)
+    assert other.pins[0].cause == "ejected"
+
+
+def test_rule_6_2_a_stream_older_than_the_eject_says_nothing_of_the_replica_that_came_back(
+    rig: Rig,
+) -> None:
+    rig.live("a", "b")
+    old = [rig.go(f"s{number}") for number in range(8)]
+    on_a = [flown for flown in old if flown.replica == "a"]
+    assert len(on_a) >= 3
+    rig.eject("a")
+    come_back(rig, "a", "b")
+    for flown in on_a:
+        rig.finish(flown, "idle_timeout", cause="timeout", blame="replica")
+    assert rig.standing("a") == "LIVE"

@@ -106,7 +106,7 @@ def _fail(state: State, command: c.Fail) -> list[Event]:
         status=command.status,
         retry_after_ms=busy_ms(state, command),
     )
-    return [failed, *judge_ending(state, flight.replica, command, before_first_byte=True)]
+    return [failed, *judge_ending(state, flight, command, before_first_byte=True)]
 
 
 def _finish(state: State, command: c.Finish) -> list[Event]:
@@ -128,7 +128,7 @@ def _finish(state: State, command: c.Finish) -> list[Event]:
         retry_after_ms=busy_ms(state, command),
     )
     early = command.ttfb_ms is None
-    return [released, *judge_ending(state, flight.replica, command, before_first_byte=early)]
+    return [released, *judge_ending(state, flight, command, before_first_byte=early)]
 
 
 def _refuse(state: State, command: c.Refuse) -> list[Event]:

@@ -6,7 +6,7 @@ Only scrapes bring a replica back (6.3): a user's request is never the first che
 from trioroute.events import Ejected, Event, Live, Probing, Reading, Scraped, ScrapeFailed
 from trioroute.events.words import Cause
 from trioroute.policy.commands import Fail, Finish, Observe, ObserveFailure
-from trioroute.projections import Health, State
+from trioroute.projections import Flight, Health, State
 from trioroute.projections.health import BUSY_STATUSES, FAULT_STATUSES
 
 AT_ONCE: tuple[Cause, ...] = ("refused", "reset")
@@ -78,11 +78,12 @@ def busy_ms(state: State, ending: Fail | Finish) -> int | None:
 
 
 def judge_ending(
-    state: State, name: str, ending: Fail | Finish, *, before_first_byte: bool
+    state: State, flight: Flight, ending: Fail | Finish, *, before_first_byte: bool
 ) -> list[Event]:
     """Eject after an ending that speaks against the replica (RULES 6.2, 6.6), or nothing."""
+    name = flight.replica
     health = state.health.get(name)
-    if health is None:
+    if health is None or health.outlived(flight.at_ms):
         return []
     blamed = ending.blame == "replica" and busy_ms(state, ending) is None
     if health.stage == "PROBING":

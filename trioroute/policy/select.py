@@ -168,7 +168,7 @@ def _judge(
     home = next((c for c in pool if c.name == pin.replica), None)
     slack = state.settings.policy.slack
     allowed = slack.session if kind == "session" else slack.prefix
-    dead = _dead(state, home)
+    dead = _dead(state, pin, home)
     spill: SpillCause | None = None
     force = False
     if dead is None and home is not None:
@@ -187,12 +187,19 @@ _DEAD: dict[str, DeadPin] = {
 }
 
 
-def _dead(state: State, home: Candidate | None) -> DeadPin | None:
-    """RULES 5.8: a pin whose replica is out of traffic blocks nothing."""
+def _dead(state: State, pin: Pin, home: Candidate | None) -> DeadPin | None:
+    """RULES 5.8: a pin whose replica is out of traffic blocks nothing.
+
+    An eject ends a pin at once, though the pin's next request tells so: the cache it stood for is
+    gone, and a replica that comes back must not find its old pins waiting.
+    """
     if home is None:
         return "gone"
-    if home.standing == "JOINING" and state.health[home.name].asleep:
+    health = state.health[home.name]
+    if home.standing == "JOINING" and health.asleep:
         return "asleep"
+    if home.standing == "LIVE" and health.outlived(pin.bound_ms):
+        return "ejected"
     return _DEAD.get(home.standing)
 
 

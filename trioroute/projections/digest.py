@@ -18,7 +18,7 @@ def digest(state: State) -> int:
             f"h{name} {health.stage} {health.since_ms} {health.live_since_ms} {health.n} "
             f"{health.until_ms} {health.scrape_failures} {health.request_failures} "
             f"{health.good_scrapes} {health.busy_until_ms} {health.moved_ms} {health.asleep} "
-            f"{health.tokens} {health.running} {health.last_good_ms}"
+            f"{health.tokens} {health.running} {health.last_good_ms} {health.ejected_ms}"
         )
     for name, replica in state.fleet.replicas.items():
         total += _sum(

@@ -16,6 +16,7 @@ from trioroute.events import (
     ScrapeFailed,
 )
 from trioroute.events.sections import InForce
+from trioroute.projections.load import Flight
 
 Stage = Literal["JOINING", "LIVE", "EJECTED", "PROBING"]
 
@@ -29,6 +30,7 @@ BUSY_STATUSES = (429, 503)
 class Health:
     """``live_since_ms`` is when it last became LIVE, 0 if never; ``n`` counts ejects in a row.
 
+    ``ejected_ms`` is when it was last ejected: what is older speaks of a process that is gone.
     ``moved_ms`` is when the generated-token counter last moved, or nothing was running.
     """
 
@@ -38,6 +40,7 @@ class Health:
     n: int = 0
     until_ms: int = 0
     eject_cause: str = "none"
+    ejected_ms: int = 0
     scrape_failures: int = 0
     request_failures: int = 0
     good_scrapes: int = 0
@@ -54,6 +57,10 @@ class Health:
         if self.stage == "LIVE" and at_ms - self.live_since_ms >= reset_ms:
             return 0
         return self.n
+
+    def outlived(self, begun_ms: int) -> bool:
+        """Whether what began then, a pin or a dispatch, is older than the last eject."""
+        return begun_ms <= self.ejected_ms
 
     def stalled(self, at_ms: int, settings: InForce) -> bool:
         """Running requests, but no token for the stall time (RULES 6.10).
@@ -78,7 +85,7 @@ def eject(table: HealthTable, at_ms: int, event: Ejected) -> None:
     if health is None:
         return
     health.stage = "EJECTED"
-    health.since_ms = at_ms
+    health.since_ms = health.ejected_ms = at_ms
     health.n = event.n
     health.until_ms = event.until_ms
     health.eject_cause = event.cause
@@ -138,9 +145,10 @@ def scrape_failed(table: HealthTable, event: ScrapeFailed) -> None:
         health.good_scrapes = 0
 
 
-def fail(table: HealthTable, at_ms: int, replica: str, event: Failed) -> None:
-    health = table.get(replica)
-    if health is None:
+def fail(table: HealthTable, at_ms: int, flight: Flight, event: Failed) -> None:
+    """What was dispatched before the last eject says nothing of the replica that came back."""
+    health = table.get(flight.replica)
+    if health is None or health.outlived(flight.at_ms):
         return
     if event.retry_after_ms is not None:
         health.busy_until_ms = max(health.busy_until_ms, at_ms + event.retry_after_ms)
@@ -150,10 +158,10 @@ def fail(table: HealthTable, at_ms: int, replica: str, event: Failed) -> None:
         health.request_failures = 0
 
 
-def release(table: HealthTable, at_ms: int, replica: str, event: Released) -> None:
+def release(table: HealthTable, at_ms: int, flight: Flight, event: Released) -> None:
     """A proper answer, a 4xx too, breaks a row of failures (RULES 6.2); a gone client does not."""
-    health = table.get(replica)
-    if health is None:
+    health = table.get(flight.replica)
+    if health is None or health.outlived(flight.at_ms):
         return
     if event.retry_after_ms is not None:
         health.busy_until_ms = max(health.busy_until_ms, at_ms + event.retry_after_ms)
@@ -170,5 +178,6 @@ def restart(table: HealthTable, at_ms: int, settings: InForce) -> None:
         health.busy_until_ms = min(health.busy_until_ms, at_ms + settings.eject.cooldown_max_ms)
         health.since_ms = min(health.since_ms, at_ms)
         health.live_since_ms = min(health.live_since_ms, at_ms)
+        health.ejected_ms = min(health.ejected_ms, at_ms)
         health.last_good_ms = min(health.last_good_ms, at_ms)
         health.moved_ms = at_ms

@@ -71,8 +71,9 @@ def lean_worker(hub: Hub, app: ASGIApp) -> WorkerServe | None:
     return _calling(connect, serve, module)
 
 
-def _calling(connect: object, serve: FunctionType, module: ModuleType) -> WorkerServe:
+def _calling(connect: object, serve: WorkerServe, module: ModuleType) -> WorkerServe:
     """A copy of hypercorn's worker that finds ``connect`` where it looks up its own class."""
+    assert isinstance(serve, FunctionType)
     copied = FunctionType(
         serve.__code__,
         {**vars(module), "TCPServer": connect},
