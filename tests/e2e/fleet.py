@@ -1,21 +1,21 @@
 """Real processes for tests: simulated replicas and the router, on loopback, ended with the test."""
 
+import contextlib
 import os
-import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import httpx
 
 WAIT_S = 20.0
-_LISTENING = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
 
 def free_port() -> int:
@@ -68,6 +68,16 @@ class Process:
         return self.popen.wait(within_s)
 
 
+class Named(Protocol):
+    """A replica as the router is told of it, simulated or real."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def url(self) -> str: ...
+
+
 class Engine(Process):
     """A simulated replica; ``port`` stays the same when it is started again."""
 
@@ -98,7 +108,7 @@ class Engine(Process):
 class RouterProcess(Process):
     """``trioroute serve`` with short times; the same log and ports when started again."""
 
-    def __init__(self, directory: Path, engines: list[Engine], *, env: dict[str, str]) -> None:
+    def __init__(self, directory: Path, engines: Sequence[Named], *, env: dict[str, str]) -> None:
         self.log = directory / "log"
         self.port, self.admin_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -197,6 +207,12 @@ def fleet_in(directory: Path) -> Iterator[Fleet]:
         yield fleet
     finally:
         fleet.stop()
+
+
+def kinds_in(log: Path) -> set[str]:
+    """The event kinds that a log holds."""
+    with contextlib.closing(sqlite3.connect(f"file:{log / 'log-1.sqlite'}?mode=ro", uri=True)) as b:
+        return {row[0] for row in b.execute("SELECT DISTINCT kind FROM events")}
 
 
 def chat(content: str = "hello", **fields: object) -> dict[str, object]:

@@ -1,17 +1,15 @@
 """Replicas in trouble, over real sockets: refusing, dying, garbage, errors in a 200, freezing."""
 
 import contextlib
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.e2e.fleet import Fleet, chat, wait_for
+from tests.e2e.fleet import Fleet, chat, kinds_in, wait_for
 
 COMPLETIONS = "/v1/chat/completions"
 
@@ -57,7 +55,7 @@ def test_a_faulty_replica_is_tried_once_and_the_client_sees_nothing_of_it(
         assert answer.status_code == 200, answer.text
         assert answer.headers["x-trioroute-replica"] == good.name
     router.quiet()
-    assert "Failed" in _kinds(router.log)
+    assert "Failed" in kinds_in(router.log)
     router.verify()
 
 
@@ -191,9 +189,3 @@ def test_nobody_routable_is_503_with_retry_after(fleet: Fleet) -> None:
     assert answer.status_code in (502, 503)
     assert httpx.get(router.url + "/health").status_code == 503
     assert httpx.get(router.admin + "/readyz").status_code == 503
-
-
-def _kinds(log: Path) -> str:
-    path = log / "log-1.sqlite"
-    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as base:
-        return " ".join(row[0] for row in base.execute("SELECT DISTINCT kind FROM events"))

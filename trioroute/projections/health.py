@@ -145,8 +145,12 @@ def scrape_failed(table: HealthTable, event: ScrapeFailed) -> None:
         health.good_scrapes = 0
 
 
-def fail(table: HealthTable, at_ms: int, flight: Flight, event: Failed) -> None:
-    """What was dispatched before the last eject says nothing of the replica that came back."""
+def ended(table: HealthTable, at_ms: int, flight: Flight, event: Failed | Released) -> None:
+    """Count an ending for or against its replica (RULES 6.2).
+
+    What was dispatched before the last eject says nothing of the replica that came back. A proper
+    answer, a 4xx too, breaks a row of failures; a client that left does not.
+    """
     health = table.get(flight.replica)
     if health is None or health.outlived(flight.at_ms):
         return
@@ -154,21 +158,14 @@ def fail(table: HealthTable, at_ms: int, flight: Flight, event: Failed) -> None:
         health.busy_until_ms = max(health.busy_until_ms, at_ms + event.retry_after_ms)
     elif event.blame == "replica":
         health.request_failures += 1
-    elif event.status is not None:
+    elif _properly_answered(event):
         health.request_failures = 0
 
 
-def release(table: HealthTable, at_ms: int, flight: Flight, event: Released) -> None:
-    """A proper answer, a 4xx too, breaks a row of failures (RULES 6.2); a gone client does not."""
-    health = table.get(flight.replica)
-    if health is None or health.outlived(flight.at_ms):
-        return
-    if event.retry_after_ms is not None:
-        health.busy_until_ms = max(health.busy_until_ms, at_ms + event.retry_after_ms)
-    elif event.blame == "replica":
-        health.request_failures += 1
-    elif event.outcome in ("ok", "client_error"):
-        health.request_failures = 0
+def _properly_answered(event: Failed | Released) -> bool:
+    if isinstance(event, Failed):
+        return event.status is not None
+    return event.outcome in ("ok", "client_error")
 
 
 def restart(table: HealthTable, at_ms: int, settings: InForce) -> None:

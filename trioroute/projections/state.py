@@ -145,7 +145,7 @@ def _land(state: State, at_ms: int, number: int) -> Flight | None:
 def _failed(state: State, version: int, at_ms: int, event: e.Failed) -> None:
     flight = _land(state, at_ms, event.dispatch)
     if flight is not None:
-        health.fail(state.health, at_ms, flight, event)
+        health.ended(state.health, at_ms, flight, event)
         tally.fail(state.tally, event)
 
 
@@ -153,7 +153,7 @@ def _released(state: State, version: int, at_ms: int, event: e.Released) -> None
     flight = _land(state, at_ms, event.dispatch)
     if flight is None:
         return
-    health.release(state.health, at_ms, flight, event)
+    health.ended(state.health, at_ms, flight, event)
     load.release(state.load, event, flight)
     tally.release(state.tally, event, flight)
     if event.response is not None:

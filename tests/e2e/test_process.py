@@ -1,0 +1,204 @@
+"""The router as a process: starts, refusals, signals."""
+
+import contextlib
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.fleet import Fleet, Process, chat, free_port, kinds_in, wait_for
+
+COMPLETIONS = "/v1/chat/completions"
+
+
+def run_command(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "trioroute", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        cwd=cwd,
+    )
+
+
+def test_serve_without_replicas_is_a_usage_error(tmp_path: Path) -> None:
+    done = run_command("serve", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--replica" in done.stderr
+    assert not list(tmp_path.iterdir()), "nothing is made before the settings are good"
+
+
+def test_all_errors_of_a_settings_file_are_told_at_once(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.toml"
+    bad.write_text('[scrape]\nintervall = 3\n[log]\narchive = "cp {segment} /x"\n')
+    for command in (["check", str(bad)], ["serve", "--config", str(bad)]):
+        done = run_command(*command, cwd=tmp_path)
+        assert done.returncode == 2
+        assert "interval" in done.stderr
+        assert "archive" in done.stderr
+
+
+def test_a_second_router_on_one_log_is_refused_with_the_pid_of_the_first(fleet: Fleet) -> None:
+    engine = fleet.engine()
+    router = fleet.router().ready()
+    second = run_command(
+        "serve",
+        f"--replica={engine.url}",
+        f"--listen=127.0.0.1:{free_port()}",
+        f"--admin=127.0.0.1:{free_port()}",
+        f"--log={router.log}",
+    )
+    assert second.returncode != 0
+    assert str(router.popen.pid) in second.stderr
+    assert httpx.post(router.url + COMPLETIONS, json=chat()).status_code == 200
+
+
+def test_a_log_of_a_newer_release_is_refused_and_left_as_it_is(fleet: Fleet) -> None:
+    engine = fleet.engine()
+    router = fleet.router().ready()
+    router.stop()
+    path = router.log / "log-1.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as base:
+        (version,) = base.execute("PRAGMA user_version").fetchone()
+        base.execute(f"PRAGMA user_version = {version + 1}")
+        rows = base.execute("SELECT count(*) FROM events").fetchone()
+    refused = run_command("serve", f"--replica={engine.url}", f"--log={router.log}")
+    assert refused.returncode != 0
+    assert "newer" in refused.stderr
+    assert router.replay("--verify").returncode == 2
+    with contextlib.closing(sqlite3.connect(path)) as base:
+        assert base.execute("SELECT count(*) FROM events").fetchone() == rows
+
+
+def test_an_event_kind_of_a_newer_release_is_refused_before_anything_is_written(
+    fleet: Fleet,
+) -> None:
+    engine = fleet.engine()
+    router = fleet.router().ready()
+    router.stop()
+    path = router.log / "log-1.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as base:
+        base.execute("UPDATE events SET kind = 'Teleported' WHERE kind = 'Stopped'")
+        base.commit()
+        rows = base.execute("SELECT count(*) FROM events").fetchone()
+    refused = run_command("serve", f"--replica={engine.url}", f"--log={router.log}")
+    assert refused.returncode != 0
+    assert "Teleported" in refused.stderr
+    with contextlib.closing(sqlite3.connect(path)) as base:
+        assert base.execute("SELECT count(*) FROM events").fetchone() == rows
+
+
+def test_sigterm_lets_streams_finish_and_turns_new_requests_away(fleet: Fleet) -> None:
+    fleet.engine("--decode-tokens-per-s=20")
+    router = fleet.router().ready()
+    bodies: list[str] = []
+
+    def stream() -> None:
+        answer = httpx.post(
+            router.url + COMPLETIONS, json=chat(stream=True, max_tokens=30), timeout=20
+        )
+        bodies.append(answer.text)
+
+    thread = threading.Thread(target=stream)
+    thread.start()
+    wait_for("the stream running", lambda: router.replica("gpu1")["in_flight"] == 1)
+    router.popen.send_signal(signal.SIGTERM)
+    wait_for("not ready", lambda: httpx.get(router.admin + "/readyz").status_code == 503)
+    with pytest.raises(httpx.HTTPError):
+        httpx.post(router.url + COMPLETIONS, json=chat()).raise_for_status()
+    thread.join(20)
+    assert bodies[0].endswith("data: [DONE]\n\n")
+    assert router.popen.wait(10) == 0
+    assert "Stopped" in kinds_in(router.log)
+    router.verify()
+
+
+def test_a_second_signal_hurries(fleet: Fleet) -> None:
+    fleet.engine("--decode-tokens-per-s=2")
+    router = fleet.router(server_graceful_timeout="60s").ready()
+    with httpx.stream(
+        "POST", router.url + COMPLETIONS, json=chat(stream=True, max_tokens=500), timeout=20
+    ) as answer:
+        assert answer.status_code == 200
+        router.popen.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert router.popen.poll() is None
+        router.popen.send_signal(signal.SIGINT)
+        assert router.popen.wait(5) == 0
+    assert "shutdown" in router.replay("--last", "1", "--json").stdout
+    router.verify()
+
+
+def test_ports_in_use_are_named(fleet: Fleet, tmp_path: Path) -> None:
+    engine = fleet.engine().ready()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run_command(
+            "serve",
+            f"--replica={engine.url}",
+            f"--listen=127.0.0.1:{port}",
+            f"--admin=127.0.0.1:{free_port()}",
+            f"--log={tmp_path / 'other'}",
+        )
+    assert done.returncode == 1
+    assert str(port) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_two_clients_at_one_instant_do_not_share_the_idle_replica(fleet: Fleet) -> None:
+    for _ in range(2):
+        fleet.engine("--decode-tokens-per-s=50")
+    router = fleet.router(scrape_interval="5s").ready()
+    for _ in range(5):
+        start = threading.Barrier(2)
+        where: list[str] = []
+
+        def ask(start: threading.Barrier = start, where: list[str] = where) -> None:
+            start.wait()
+            answer = httpx.post(router.url + COMPLETIONS, json=chat(max_tokens=20))
+            where.append(answer.headers["x-trioroute-replica"])
+
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(where) == ["gpu1", "gpu2"]
+
+
+def test_the_demo_shows_traffic_stops_cleanly_and_continues_its_log(tmp_path: Path) -> None:
+    for turn in range(2):
+        demo = Process(
+            tmp_path / f"demo{turn}.out",
+            "demo",
+            "--replicas=2",
+            f"--log={tmp_path / 'log'}",
+            f"--port={free_port()}",
+            f"--admin-port={free_port()}",
+        )
+        try:
+            wait_for("traffic", partial(_shows, demo, " in flight"), 40)
+            time.sleep(3)
+            assert demo.stop(signal.SIGINT) == 0, demo.text()
+        finally:
+            demo.popen.kill()
+            demo.popen.wait()
+    verified = run_command("replay", str(tmp_path / "log"), "--verify")
+    assert verified.returncode == 0, verified.stdout
+    assert "1 restart" in verified.stdout
+    assert " 0 decisions" not in verified.stdout
+
+
+def _shows(process: Process, text: str) -> bool:
+    return text in process.text()
