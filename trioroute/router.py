@@ -16,7 +16,8 @@ from eventlog.record import Entry
 from trioroute.events import Event, encode, kind_of
 from trioroute.policy import decide
 from trioroute.policy.commands import Arrive, Command, Fail, Finish, Start, Stop
-from trioroute.policy.select import Choice, choose
+from trioroute.policy.policies import Chooser, chooser_in_force
+from trioroute.policy.select import Choice
 from trioroute.projections import State, apply
 
 
@@ -41,11 +42,15 @@ NOTHING = Decided(0, ())
 
 @attrs.define(slots=True)
 class Router:
-    """The only writer of live state. ``listeners`` are told after each fold, synchronously."""
+    """The only writer of live state. ``listeners`` are told after each fold, synchronously.
+
+    ``chooser`` replaces the policy in force: for baselines in simulations only.
+    """
 
     state: State
     log: Log
     listeners: list[Callable[[Decided], None]] = attrs.field(factory=list)
+    chooser: Chooser | None = None
 
     def handle(self, command: Command) -> Decided:
         """Decide, offer to the log, apply: all or nothing, without a suspension point.
@@ -56,7 +61,7 @@ class Router:
         state = self.state
         if command.at_ms < state.at_ms and type(command) is not Start:
             command = attrs.evolve(command, at_ms=state.at_ms)
-        events = decide(state, command)
+        events = decide(state, command, self.chooser)
         if not events:
             return NOTHING
         at_ms = command.at_ms
@@ -76,7 +81,7 @@ class Router:
         """What ``handle`` would choose now; changes nothing."""
         if arrive.at_ms < self.state.at_ms:
             arrive = attrs.evolve(arrive, at_ms=self.state.at_ms)
-        return choose(self.state, arrive)
+        return (self.chooser or chooser_in_force(self.state))(self.state, arrive)
 
 
 _ALWAYS_TAKEN: tuple[type, ...] = (Fail, Finish, Start, Stop)

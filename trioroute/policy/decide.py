@@ -21,8 +21,9 @@ from trioroute.events import (
 from trioroute.events.words import RefusalCode
 from trioroute.policy import commands as c
 from trioroute.policy.pinning import expired_pins, pin_events
+from trioroute.policy.policies import Chooser, chooser_in_force
 from trioroute.policy.recovery import busy_ms, judge_ending, observe, observe_failure, progress
-from trioroute.policy.select import Choice, choose
+from trioroute.policy.select import Choice
 from trioroute.policy.weigh import weight_m
 from trioroute.projections import State
 from trioroute.projections.digest import digest
@@ -31,17 +32,20 @@ CHECK_EVERY_EVENTS = 10_000
 CHECK_EVERY_MS = 60_000
 
 
-def decide(state: State, command: c.Command) -> list[Event]:
+def decide(state: State, command: c.Command, chooser: Chooser | None = None) -> list[Event]:
     """What happens because of ``command``. Reads the state, changes nothing, never raises.
+
+    ``chooser`` stands in for the policy in force: for baselines in simulations only.
 
     An ``Arrive`` gives ``Dispatched`` and its pin events, or ``Refused``, or nothing: then only
     full replicas were found (the request may wait), or a retry has no replica left.
     """
+    if isinstance(command, c.Arrive):
+        return _arrive(state, command, (chooser or chooser_in_force(state))(state, command))
     return _RULES[type(command)](state, command)
 
 
-def _arrive(state: State, command: c.Arrive) -> list[Event]:
-    choice = choose(state, command)
+def _arrive(state: State, command: c.Arrive, choice: Choice) -> list[Event]:
     if choice.verdict == "chosen":
         dispatched = _dispatched(state, command, choice)
         return [dispatched, *pin_events(state, command, choice, state.position + 1)]
@@ -203,7 +207,6 @@ def _tick(state: State, command: c.Tick) -> list[Event]:
 
 
 _RULES: dict[type, Callable[[State, Any], list[Event]]] = {
-    c.Arrive: _arrive,
     c.Fail: _fail,
     c.Finish: _finish,
     c.Refuse: _refuse,
