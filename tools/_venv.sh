@@ -53,8 +53,10 @@ venv_ready() {
         _make_venv || return 1
     fi
     echo "installing trioroute${extra:+ and its $extra tools} into $VENV (once)" >&2
-    if ! "$VENV/bin/python" -m pip install -q --disable-pip-version-check \
-        -e "$ROOT${extra:+[$extra]}" >&2; then
+    local said
+    if ! said=$("$VENV/bin/python" -m pip install -q --disable-pip-version-check \
+        -e "$ROOT${extra:+[$extra]}" 2>&1); then
+        echo "$said" >&2
         echo "the installation failed: see above; it needs a package index for the first run" >&2
         return 1
     fi

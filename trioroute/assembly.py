@@ -4,6 +4,7 @@ store -> recover -> state -> router <- desk (data path)
                                ^------ rounds (scrapes)
 """
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -83,7 +84,7 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
         draw=partial(draw, 63),
         secret=secret,
         upstreams=Upstreams(
-            in_force.timeouts.connect_ms / 1000, _authorizations(settings, environ)
+            in_force.timeouts.connect_ms / 1000 or math.inf, _authorizations(settings, environ)
         ),
         watch=Watch(now_ms, lambda: router.state.settings, partial(_refuses, router)),
         measure_decision=timings.decision.observe_ns,
@@ -104,7 +105,7 @@ def _authorizations(settings: Settings, environ: Mapping[str, str]) -> dict[str,
 def _refuses(router: Router, replica: str) -> bool:
     """RULES 6.13: out of traffic because nothing listens there any more."""
     health = router.state.health.get(replica)
-    return health is not None and health.stage == "EJECTED" and health.eject_cause == "refused"
+    return health is not None and health.refuses()
 
 
 def begin(parts: Parts) -> None:

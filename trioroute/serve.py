@@ -35,6 +35,9 @@ logger = logging.getLogger("trioroute")
 TICK_S = 0.5
 LOOP_LAG_EVERY_MS = 250
 CONNECTIONS_MAX = 8192
+NO_LIMIT_MS = 1_000_000_000
+"""Eleven days: what a limit of 0 (off) is where a number is needed."""
+
 DESCRIPTORS_PER_CONNECTION = 3
 """One for the client, one for its replica, and room for scrapes, the log and kept connections."""
 
@@ -50,7 +53,7 @@ async def tick(parts: Parts) -> None:
 
 
 def readiness(parts: Parts) -> tuple[bool, str]:
-    """INTERFACE 4: not while draining, while the log stalls, or while nobody is routable."""
+    """HTTP.md: not while draining, while the log stalls, or while nobody is routable."""
     if parts.desk.stopping:
         return False, "draining: this router is shutting down"
     since_ms = parts.journal.stalled_since_ms
@@ -181,7 +184,7 @@ def _url(scheme: str, bound: tuple[str, int]) -> str:
 def _limits(in_force: InForce) -> ServerLimits:
     return ServerLimits(
         body_bytes=in_force.server.max_body_bytes,
-        client_stall_ms=in_force.timeouts.client_stall_ms,
+        client_stall_ms=in_force.timeouts.client_stall_ms or NO_LIMIT_MS,
         graceful_timeout_s=in_force.server.graceful_timeout_ms / 1000,
         max_connections=min(CONNECTIONS_MAX, file_limit() // DESCRIPTORS_PER_CONNECTION),
     )

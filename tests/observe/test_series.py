@@ -1,4 +1,4 @@
-"""/metrics: the names and labels of INTERFACE 8, their values and their bounds."""
+"""/metrics: the names and labels of METRICS.md, their values and their bounds."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""GET /state: the keys of INTERFACE 4, and what is unknown is null."""
+"""GET /state: the keys of HTTP.md, and what is unknown is null."""
 
 import orjson
 

@@ -13,7 +13,7 @@ from trioroute.events.sections import InForce
 from trioroute.settings import KNOWN_KEYS, BadValue, KeyInfo
 from trioroute.settings.keys import nearest
 
-# INTERFACE 3, number for number. Changing a default means changing it here, on purpose.
+# SETTINGS.md, number for number. Changing a default means changing it here, on purpose.
 DOCUMENTED = """
 [server]
 name = "r1"

@@ -1,4 +1,4 @@
-"""The admin port: metrics, health, state, decisions, draining and the dashboard (INTERFACE 4)."""
+"""The admin port: metrics, health, state, decisions, draining and the dashboard (HTTP.md)."""
 
 import re
 from collections.abc import Awaitable, Callable

@@ -46,7 +46,7 @@ def text_answer(text: str) -> Answer:
 
 
 def error(status: int, code: str, message: str, *headers: tuple[bytes, bytes]) -> Answer:
-    """An error as the official OpenAI clients read it (INTERFACE 4)."""
+    """An error as the official OpenAI clients read it (HTTP.md)."""
     kind = "server_error" if status >= 500 else "invalid_request_error"
     body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
     return Answer(status, "application/json", orjson.dumps(body), headers)

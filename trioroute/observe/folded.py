@@ -1,4 +1,4 @@
-"""Series folded from the log: they survive a restart and say what the log says (INTERFACE 8)."""
+"""Series folded from the log: they survive a restart and say what the log says (METRICS.md)."""
 
 from collections.abc import Iterable, Mapping
 from typing import get_args
@@ -134,13 +134,13 @@ REQUESTS: tuple[Series, ...] = (
     ),
     Histogram(
         "trioroute_time_to_first_byte_seconds",
-        "From a request's arrival to the first byte of its response.",
+        "From a request's dispatch to the first byte of its response.",
         _M,
         lambda s: _spread(s, s.state.tally.ttfb),
     ),
     Histogram(
         "trioroute_request_duration_seconds",
-        "From a request's arrival to the end of its response.",
+        "From a request's dispatch to the end of its response.",
         _M,
         lambda s: _spread(s, s.state.tally.duration),
     ),

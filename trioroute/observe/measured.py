@@ -1,4 +1,4 @@
-"""Series of this process alone: timings and the log. They start at zero with it (INTERFACE 8)."""
+"""Series of this process alone: timings and the log. They start at zero with it (METRICS.md)."""
 
 from trioroute.observe.shapes import (
     Counter,

@@ -1,4 +1,4 @@
-"""``GET /state``: the fleet as one JSON object, in the shape of INTERFACE 4."""
+"""``GET /state``: the fleet as one JSON object, in the shape of HTTP.md."""
 
 from typing import Any
 

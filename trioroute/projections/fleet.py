@@ -5,7 +5,7 @@ import attrs
 from trioroute.events import Draining, ReplicaJoined, ReplicaLeft, Scraped
 
 SEEN_MODELS_MAX = 10_000
-"""Bound of the memory of models that were served once (404 against 503, INTERFACE 4)."""
+"""Bound of the memory of models that were served once (404 against 503, HTTP.md)."""
 
 
 @attrs.define(slots=True)
@@ -34,7 +34,7 @@ class Fleet:
         return self.pools.get(model, ())
 
     def only_model(self) -> str | None:
-        """The model of a request that names none: there must be one pool (INTERFACE 4).
+        """The model of a request that names none: there must be one pool (HTTP.md).
 
         Several names for the same set of replicas are one pool (a base model and its adapters).
         """

@@ -30,6 +30,7 @@ BUSY_STATUSES = (429, 503)
 class Health:
     """``live_since_ms`` is when it last became LIVE, 0 if never; ``n`` counts ejects in a row.
 
+    ``scrape_cause`` is why the last scrape failed, "none" if it was good.
     ``ejected_ms`` is when it was last ejected: what is older speaks of a process that is gone.
     ``moved_ms`` is when the generated-token counter last moved, or nothing was running.
     """
@@ -40,6 +41,7 @@ class Health:
     n: int = 0
     until_ms: int = 0
     eject_cause: str = "none"
+    scrape_cause: str = "none"
     ejected_ms: int = 0
     scrape_failures: int = 0
     request_failures: int = 0
@@ -57,6 +59,14 @@ class Health:
         if self.stage == "LIVE" and at_ms - self.live_since_ms >= reset_ms:
             return 0
         return self.n
+
+    def refuses(self) -> bool:
+        """Whether it is out and nothing listens there (RULES 6.13), whatever it was ejected for.
+
+        A terminating vLLM may reset the scrape of that moment and only then refuse.
+        """
+        refused = "refused" in (self.eject_cause, self.scrape_cause)
+        return self.stage == "EJECTED" and refused and self.good_scrapes == 0
 
     def outlived(self, begun_ms: int) -> bool:
         """Whether what began then, a pin or a dispatch, is older than the last eject."""
@@ -125,6 +135,7 @@ def read(table: HealthTable, at_ms: int, event: Scraped) -> None:
 
 def _good(health: Health, at_ms: int) -> None:
     health.scrape_failures = 0
+    health.scrape_cause = "none"
     health.good_scrapes += 1
     health.last_good_ms = at_ms
 
@@ -142,6 +153,7 @@ def scrape_failed(table: HealthTable, event: ScrapeFailed) -> None:
     health = table.get(event.replica)
     if health is not None:
         health.scrape_failures += 1
+        health.scrape_cause = event.cause
         health.good_scrapes = 0
 
 

@@ -30,7 +30,7 @@ BOUNDS_MS = (
 )
 SHARE_SLOT_MS = 10_000
 SHARE_SLOTS = 30
-"""Traffic share looks back five minutes (INTERFACE 8)."""
+"""Traffic share looks back five minutes (METRICS.md)."""
 
 IMBALANCE_WINDOW_MS = 60_000
 

@@ -1,4 +1,4 @@
-"""One decision, explained from its own past (DESIGN 6): fold up to it, decide once, look on."""
+"""One decision, explained from its own past: fold up to it, decide once, look on."""
 
 from collections.abc import Collection
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 from eventlog.record import Record
 from eventlog.store import LogReader
 from trioroute.events import Dispatched, Event
-from trioroute.policy import choose
 from trioroute.policy.candidates import Candidate
 from trioroute.policy.decide import arrive_of
 from trioroute.policy.explain import Explanation, explain
+from trioroute.policy.policies import chooser_in_force
 from trioroute.policy.select import Choice
 from trioroute.projections import State
 from trioroute.replay.clock import local_iso
@@ -60,7 +60,7 @@ def tell_all(source: Source, stream: str, numbers: Collection[int]) -> list[Told
 
 def _tell(source: Source, state: State, record: Record, event: Dispatched) -> Told:
     arrive = arrive_of(event, record.at_ms)
-    choice = choose(state, arrive)
+    choice = chooser_in_force(state)(state, arrive)
     words = explain(choice, arrive, state.settings)
     trail = follow(source, record, event)
     recorded: list[Event] = [event, *trail.pin_events]

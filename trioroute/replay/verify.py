@@ -1,4 +1,4 @@
-"""Every decision taken again from its own past: the proof, or the first difference (DESIGN 6)."""
+"""Every decision taken again from its own past: the proof, or the first difference."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice

@@ -165,7 +165,7 @@ def texts(item: Kind, *, lower: bool = False) -> Kind:
     def from_text(text: str) -> object:
         return [part.strip() for part in text.split(",") if part.strip()]
 
-    return Kind(f"list of {item.name}s", parse, from_text)
+    return Kind(f"list, each {item.name}", parse, from_text)
 
 
 def _item(item: Kind, raw: object) -> object:

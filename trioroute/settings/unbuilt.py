@@ -6,7 +6,7 @@ from trioroute.settings.kinds import Kind, duration, file, size, table, text, te
 _AGE = duration(0)
 _SIZE = size(0, 1 << 50)
 _WORD = text(empty=True)
-_DISCOVERY = "replicas come from [[replica]], --replica and the admin API so far"
+_DISCOVERY = "replicas come from [[replica]] and --replica so far"
 _ONE_FILE = "the log grows as one unbroken sequence and is not cut into segments"
 _KEPT = "nothing is deleted from the log; watch the disk and archive by hand"
 

@@ -1,0 +1,107 @@
+"""SETTINGS.md out of ``KNOWN_KEYS``: the page of the settings cannot tell another story than they.
+
+``tools/reference`` writes the page; a test compares it with what this makes.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from trioroute.settings.keys import KeyInfo
+from trioroute.settings.known import KNOWN_KEYS
+
+INTRODUCTION = """\
+# Settings
+
+`trioroute serve --config trioroute.toml` reads one TOML file. Every key is optional but the
+replicas. A key that is not known is an error that names the nearest known one.
+`trioroute check trioroute.toml` tells every problem with file, key, value and remedy, and starts
+nothing.
+
+This page is made from the table the router itself reads (`tools/reference`). Do not edit it.
+
+- **Precedence**: command line, then environment, then file, then default. Replicas of a stronger
+  source replace those of a weaker one; they are not added.
+- **Environment**: a key's variable is `TRIOROUTE_` and its name in capitals with `_` for each dot:
+  `TRIOROUTE_SERVER_LISTEN`, `TRIOROUTE_POLICY_SLACK_SESSION`. Lists are separated by commas.
+  `TRIOROUTE_CONFIG` names the file, `TRIOROUTE_REPLICAS` holds `[NAME=]URL,[NAME=]URL`. Keys of
+  `[[replica]]` have no variable.
+- **Durations** are seconds (`3`, `0.5`) or text (`"250ms"`, `"3s"`, `"1h30m"`). **Sizes** are
+  bytes or text (`"64MiB"` is 2^20, `"64MB"` 10^6). Numbers with a fraction have at most three
+  digits after the point.
+- **Secrets** come from the environment only. `api_key_env` names a variable; its value is never
+  logged, shown or written into the event log.
+- **Changes** need a restart. Reloading is not built yet; the log keeps pins, streaks and cooldowns
+  across it.
+
+```toml
+[server]
+listen = "0.0.0.0:8080"
+
+[policy]
+slack = { session = 2 }
+
+[[replica]]
+name = "gpu1"
+url = "http://10.0.0.1:8000"
+
+[[replica]]
+name = "gpu2"
+url = "http://10.0.0.2:8000"
+api_key_env = "GPU2_KEY"
+```
+"""
+
+UNBUILT = """\
+
+## Not built yet
+
+These keys have their names and defaults fixed, so that a file need not change later. Setting one to
+a value that would promise something is an error; the value that changes nothing is accepted where
+there is one.
+
+| key | default | meaning | today |
+|---|---|---|---|
+"""
+
+
+def reference_page() -> str:
+    """The whole page, as Markdown."""
+    built = [info for info in KNOWN_KEYS.values() if info.built]
+    sections = dict.fromkeys(_section(info) for info in built)
+    parts = [
+        INTRODUCTION,
+        *(_table(name, (info for info in built if _section(info) == name)) for name in sections),
+        UNBUILT,
+        *(_unbuilt_row(info) for info in KNOWN_KEYS.values() if not info.built),
+    ]
+    return "".join(parts)
+
+
+def _section(info: KeyInfo) -> str:
+    return info.key.split(".")[0]
+
+
+def _table(section: str, rows: Iterable[KeyInfo]) -> str:
+    title = "[[replica]]" if section == "replica" else f"[{section}]"
+    return "".join(_section_lines(title, rows))
+
+
+def _section_lines(title: str, rows: Iterable[KeyInfo]) -> Iterator[str]:
+    yield f"\n## `{title}`\n\n| key | default | takes | meaning |\n|---|---|---|---|\n"
+    for info in rows:
+        yield f"| `{info.key}` | {_default(info)} | {_cell(info.kind.name)} | {_cell(info.doc)} |\n"
+
+
+def _unbuilt_row(info: KeyInfo) -> str:
+    return f"| `{info.key}` | {_default(info)} | {_cell(info.doc)} | {_cell(info.reason)} |\n"
+
+
+def _default(info: KeyInfo) -> str:
+    """TOML as code; the words of a key that has no default as words."""
+    return info.default if info.default in _WORDS else f"`{info.default}`"
+
+
+_WORDS = ("host:port", "required", "absent")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
