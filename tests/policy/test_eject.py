@@ -41,6 +41,16 @@ def test_rule_6_2_a_refused_dispatch_that_ends_its_request_ejects_too(two: Rig) 
     assert two.standing("a") == "EJECTED"
 
 
+def test_rule_6_13_a_replica_refuses_once_it_is_out_and_nothing_listens_there(two: Rig) -> None:
+    two.fail_scrape("a", "reset")
+    health = two.state.health["a"]
+    assert not health.refuses(), "a reset says that something is there"
+    two.fail_scrape("a", "refused")
+    assert health.refuses()
+    two.same("a")
+    assert not health.refuses(), "it accepts again"
+
+
 @pytest.mark.parametrize("cause", ["timeout", "status", "protocol", "dns", "tls", "fin"])
 def test_rule_6_2_two_failed_scrapes_of_another_kind_eject(two: Rig, cause: Cause) -> None:
     two.fail_scrape("a", cause)

@@ -5,7 +5,7 @@ on header values, and tolerates every shape, because judging a body is the repli
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
 import attrs
@@ -58,17 +58,20 @@ def profile(
     project: str,
     settings: Pins,
     secret: bytes,
+    response: str | None = None,
 ) -> Profile:
-    """The profile of one request; ``header`` looks a lower-case name up, ``project`` may be ""."""
+    """The profile of one request; ``header`` looks a lower-case name up, ``project`` may be "".
+
+    ``response`` is the digest of the response that is followed up or asked for (RULES 5.11).
+    """
     session = session_key(body, header, settings)
     prefix = prefix_key(body, settings.prefix_chars)
-    previous = body.get("previous_response_id")
     return Profile(
         model,
         prompt_bytes(body),
         digest_key(secret, "session", model, session) if session else None,
         digest_key(secret, "prefix", model, f"{prefix}\0{project}") if prefix else None,
-        digest_key(secret, "response", "", previous) if isinstance(previous, str) else None,
+        response,
     )
 
 
@@ -101,27 +104,33 @@ def prefix_key(body: JsonObject, chars: int) -> str | None:
 def system_prompt(body: JsonObject, chars: int) -> str:
     """At least the first ``chars`` characters of everything that instructs the model."""
     parts: list[str] = []
-    _gather(body.get("system"), parts, chars)
-    _gather(body.get("instructions"), parts, chars)
+    length = 0
+    for text in _instructions(body):
+        parts.append(text)
+        length += len(text)
+        if length >= chars:
+            break
+    return "\n".join(parts)
+
+
+def _instructions(body: JsonObject) -> Iterator[str]:
+    yield from _texts(body.get("system"))
+    yield from _texts(body.get("instructions"))
     for field in ("messages", "input"):
         messages = body.get(field)
         if not isinstance(messages, list):
             continue
         for message in messages:
             if isinstance(message, Mapping) and message.get("role") in SYSTEM_ROLES:
-                _gather(message.get("content"), parts, chars)
-    return "\n".join(parts)
+                yield from _texts(message.get("content"))
 
 
-def _gather(value: object, parts: list[str], chars: int) -> None:
-    """Collect the text of a string or of a list of parts, until there is enough."""
-    if isinstance(value, str):
-        if sum(map(len, parts)) < chars:
-            parts.append(value)
-    elif isinstance(value, list):
-        for part in value:
-            if isinstance(part, Mapping):
-                _gather(part.get("text"), parts, chars)
+def _texts(value: object) -> Iterator[str]:
+    """The text of a string or of a list of parts, without empty ones."""
+    for part in value if isinstance(value, list) else (value,):
+        text = part.get("text") if isinstance(part, Mapping) else part
+        if isinstance(text, str) and text:
+            yield text
 
 
 def prompt_bytes(body: JsonObject) -> int:

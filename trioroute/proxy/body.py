@@ -13,10 +13,15 @@ from trioroute.proxy.headers import RawHeaders, header_value
 
 JsonObject = Mapping[str, object]
 
-_BOUNDARY = re.compile(rb'boundary="?([^";,]+)"?', re.IGNORECASE)
+_BOUNDARY = re.compile(rb'boundary=(?:"([^"]{1,200})"|([^";,\s]{1,200}))', re.IGNORECASE)
+_MODEL_FIELD = re.compile(
+    rb'content-disposition:[^\r\n]*[;\s]name="?model"?\s*(?:;|\r|$)', re.IGNORECASE
+)
 _WINDOW = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
 """zlib's window bits: 31 reads a gzip header, 15 a zlib one (RFC 9110 8.4.1)."""
 
+BOM = b"\xef\xbb\xbf"
+PARTS_MAX = 1000
 PART_HEAD_BYTES = 4096
 MODEL_BYTES = 1024
 
@@ -36,43 +41,58 @@ def is_json(headers: RawHeaders) -> bool:
 
 
 def plain_body(headers: RawHeaders, body: bytes, limit: int) -> bytes:
-    """A copy of the body without its content coding, at most ``limit`` bytes long."""
-    coding = header_value(headers, b"content-encoding")
-    if coding is None or coding.strip().lower() in (b"", b"identity"):
+    """A copy of the body without its content coding, at most ``limit`` bytes long.
+
+    Raises UnusableBody: 415 for a coding that is not read here, 413 over the limit, 400 damaged.
+    """
+    codings = [value.strip().lower() for key, value in headers if key == b"content-encoding"]
+    coding = b",".join(codings)
+    if coding in (b"", b"identity"):
         return body
-    window = _WINDOW.get(coding.strip().lower())
+    window = _WINDOW.get(coding)
     if window is None:
         raise UnusableBody(
             RouterError(
                 "unsupported_encoding",
-                f"content-encoding {coding.decode('latin-1')!r} cannot be read here; "
+                f"content-encoding {coding.decode('latin-1')[:100]!r} cannot be read here; "
                 "send gzip, deflate or no coding",
             )
         )
-    inflate = zlib.decompressobj(window)
     try:
-        plain = inflate.decompress(body, limit + 1)
+        return _inflated(body, window, limit)
     except zlib.error as error:
         raise UnusableBody(_invalid(f"the compressed body is damaged: {error}")) from error
-    if len(plain) > limit:
-        raise UnusableBody(
-            RouterError("body_too_large", f"the body inflates to more than {limit} bytes")
-        )
-    if not inflate.eof:
-        raise UnusableBody(_invalid("the compressed body ends too early"))
-    return plain
+
+
+def _inflated(body: bytes, window: int, limit: int) -> bytes:
+    """Several gzip members may follow each other (RFC 1952 2.2)."""
+    plain = b""
+    while True:
+        inflate = zlib.decompressobj(window)
+        plain += inflate.decompress(body, limit + 1 - len(plain))
+        if len(plain) > limit:
+            raise UnusableBody(
+                RouterError("body_too_large", f"the body inflates to more than {limit} bytes")
+            )
+        if not inflate.eof:
+            raise UnusableBody(_invalid("the compressed body ends too early"))
+        body = inflate.unused_data
+        if not body:
+            return plain
 
 
 def read_json(body: bytes) -> JsonObject:
-    """The body as a JSON object. Raises UnusableBody (400) for anything else."""
+    """The body as a JSON object. Raises UnusableBody (400) for anything else.
+
+    A byte order mark is passed over (RFC 8259 8.1 allows it), as the engines do.
+    """
+    body = body.removeprefix(BOM)
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         value = _with_lone_surrogates(body, error)
     if not isinstance(value, dict):
-        raise UnusableBody(
-            _invalid(f"the body must be a JSON object, not {_json_kind(value)}: see your client")
-        )
+        raise UnusableBody(_invalid(f"the body must be a JSON object, not {_json_kind(value)}"))
     return cast("JsonObject", value)
 
 
@@ -107,16 +127,15 @@ def multipart_model(headers: RawHeaders, body: bytes) -> str | None:
     found = _BOUNDARY.search(kind)
     if not kind.lower().startswith(b"multipart/form-data") or found is None:
         return None
-    delimiter = b"\r\n--" + found.group(1)
-    at = body.find(b'name="model"')
-    while at >= 0:
+    delimiter = b"\r\n--" + (found.group(1) or found.group(2))
+    at = 0 if body.startswith(delimiter[2:]) else body.find(delimiter)
+    for _ in range(PARTS_MAX):
+        if at < 0:
+            break
         end_of_head = body.find(b"\r\n\r\n", at, at + PART_HEAD_BYTES)
-        head = body[max(0, at - PART_HEAD_BYTES) : at]
-        in_head = b"content-disposition" in head[head.rfind(b"\r\n--") + 1 :].lower()
-        if end_of_head >= 0 and in_head:
+        if end_of_head >= 0 and _MODEL_FIELD.search(body[at:end_of_head]) is not None:
             start = end_of_head + 4
             end = body.find(delimiter, start, start + MODEL_BYTES + len(delimiter))
-            if end >= 0:
-                return body[start:end].decode("utf-8", "replace")
-        at = body.find(b'name="model"', at + 1)
+            return body[start:end].decode("utf-8", "replace") if end >= 0 else None
+        at = body.find(delimiter, at + 1)
     return None

@@ -7,7 +7,20 @@ import attrs
 
 from eventlog import LogError
 from eventlog.journal import Journal
-from trioroute.events import Ejected, Event, Failed, InForce, Live, Probing, Released, Scraped
+from trioroute.events import (
+    Configured,
+    Draining,
+    Ejected,
+    Event,
+    Failed,
+    InForce,
+    Live,
+    Probing,
+    Released,
+    ReplicaJoined,
+    ReplicaLeft,
+    Scraped,
+)
 from trioroute.policy.commands import Arrive
 from trioroute.proxy.ending import Ending
 from trioroute.proxy.line import Line
@@ -21,7 +34,19 @@ logger = logging.getLogger("trioroute.proxy")
 RETRY_AFTER_MIN_S = 1
 RETRY_AFTER_MAX_S = 30
 
-_MAKES_ROOM: tuple[type[Event], ...] = (Released, Failed, Live, Probing, Scraped, Ejected)
+_MAKES_ROOM: tuple[type[Event], ...] = (
+    Released,
+    Failed,
+    Live,
+    Probing,
+    Scraped,
+    Ejected,
+    Draining,
+    Configured,
+    ReplicaJoined,
+    ReplicaLeft,
+)
+"""After these a waiting request may find a replica, or learn that there is none to wait for."""
 
 
 @attrs.define
@@ -56,7 +81,7 @@ class Desk:
             if isinstance(event, Ejected):
                 self.upstreams.distrust(event.replica)
             if self.line and isinstance(event, _MAKES_ROOM):
-                self.line.call_next()
+                self.line.call_first()
 
     def end(self, ending: Ending) -> None:
         """Log how a dispatch ended and give its weight back. Plain, so it works while cancelled."""
@@ -70,13 +95,12 @@ class Desk:
         """Whether the request would find, or may wait for, a replica it has not tried."""
         return self.router.look(arrive).verdict in ("chosen", "wait")
 
-    def retry_after_s(self) -> int:
-        """Seconds until the soonest cooldown ends, 1 to 30 (INTERFACE 4)."""
+    def retry_after_s(self, model: str) -> int:
+        """Seconds until the soonest cooldown of the pool ends, 1 to 30 (HTTP.md)."""
         state = self.router.state
         now_ms = self.now_ms()
+        pool = [state.health[replica.name] for replica in state.fleet.pool(model)]
         waits = [
-            (health.until_ms - now_ms + 999) // 1000
-            for health in state.health.values()
-            if health.stage == "EJECTED"
+            (health.until_ms - now_ms + 999) // 1000 for health in pool if health.stage == "EJECTED"
         ]
         return max(RETRY_AFTER_MIN_S, min(RETRY_AFTER_MAX_S, *waits)) if waits else 1

@@ -13,17 +13,16 @@ from eventlog import LogError
 from trioroute.events.words import Blame, Outcome
 from trioroute.proxy.ending import Ending
 from trioroute.proxy.errors import RouterError
-from trioroute.proxy.first_event import is_event_stream, read_first
-from trioroute.proxy.headers import to_upstream
+from trioroute.proxy.first_event import is_event_stream, is_plain, read_first
+from trioroute.proxy.headers import lowered, to_upstream
 from trioroute.proxy.passage import Chosen, Passage
 from trioroute.proxy.relay import Relay
 from trioroute.proxy.serving.asgi import BrokenEnding
 from trioroute.proxy.serving.hangup import client_gone
-from trioroute.proxy.tap import aborted, error_in_event
+from trioroute.proxy.tap import aborted, error_in_events
 from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.upstream.transport import UpstreamStream
-from trioroute.proxy.verdict import Trouble, of_error, of_status
-from trioroute.proxy.watch import Watched
+from trioroute.proxy.verdict import Trouble, of_error, of_error_event, of_status
 
 
 class AttemptRun:
@@ -34,32 +33,48 @@ class AttemptRun:
         self.desk = passage.desk
         self.chosen = chosen
         self.replica = chosen.event.replica
+        # Looked up now: the replica may leave the fleet before the request is sent.
+        self.address = self.desk.router.state.fleet.replicas[self.replica].url
         self.ending = Ending(chosen.number, passage.desk.now_ms())
+        self.scope = trio.CancelScope()
+        self.watched = self.desk.watch.open(self.replica, self.scope)
         self.stream: UpstreamStream | None = None
         self.answer: RouterError | None = None
 
     async def run(self) -> bool:
+        """The dispatch has its one end in the log when this returns or raises."""
         desk, ending = self.desk, self.ending
-        scope = trio.CancelScope()
-        watched = desk.watch.open(self.replica, scope)
         relay: Relay | None = None
         try:
-            with scope:
+            with self.scope:
                 response, first = await self._open()
                 if response is not None:
-                    relay = Relay(self, response, first, watched)
+                    relay = Relay(self, response, first)
                     await relay.run()
-            if scope.cancelled_caught:
-                await self._over_a_limit(watched, relay)
-            elif self.answer is not None:
-                await self.passage.answer(self.answer, self.own_headers())
+            if self.scope.cancelled_caught and not self.passage.answered:
+                await self._over_a_limit(relay)
+            if self.answer is not None:
+                self.close()
+                if await self._gate():
+                    await self.passage.answer(self.answer, self.own_headers())
             return ending.moves_on and not self.passage.answered
+        except Exception:
+            if not client_gone(self.passage.scope):
+                ending.failed()
+            raise
         finally:
-            if self.stream is not None:
-                self.stream.close()
-            desk.watch.close(watched)
-            ending.cancelled(client_gone=client_gone(self.passage.scope))
+            self.close()
+            ending.cancelled(
+                client_gone=client_gone(self.passage.scope),
+                stalled=desk.watch.over(self.watched) == "client_stall",
+            )
+            desk.watch.close(self.watched)
             desk.end(ending)
+
+    def close(self) -> None:
+        """Let go of the replica's connection."""
+        if self.stream is not None:
+            self.stream.close()
 
     async def _open(self) -> tuple[httpx.Response | None, bytes]:
         """The response and its first bytes, or None: then it moves on or ``answer`` is set."""
@@ -74,11 +89,12 @@ class AttemptRun:
             trouble = self._status_trouble(response)
             if trouble is not None and self._moves_on(trouble):
                 return None, b""
-            first = await read_first(stream, is_event_stream(response))
+            readable = is_plain(response)
+            first = await read_first(stream, readable and is_event_stream(response))
         except UpstreamError as error:
             self._no_answer(of_error(error), str(error))
             return None, b""
-        if response.status_code == 200:
+        if response.status_code == 200 and readable:
             trouble = self._trouble_inside(response, first)
             if trouble is not None and self._moves_on(trouble):
                 return None, b""
@@ -90,10 +106,8 @@ class AttemptRun:
 
     async def _send(self) -> httpx.Response:
         passage, desk = self.passage, self.desk
-        upstream = desk.upstreams.of(
-            self.replica, desk.router.state.fleet.replicas[self.replica].url
-        )
         scope = passage.scope
+        upstream = desk.upstreams.of(self.replica, self.address)
         target: bytes = upstream.prefix + (scope.get("raw_path") or scope["path"].encode())
         if scope["query_string"]:
             target += b"?" + scope["query_string"]
@@ -116,7 +130,8 @@ class AttemptRun:
             stream=httpx.ByteStream(passage.body),
             extensions={"target": target},
         )
-        desk.measure_overhead(time.perf_counter_ns() - passage.started_ns)
+        if passage.attempt == 1:
+            desk.measure_overhead(time.perf_counter_ns() - passage.started_ns)
         return await upstream.transport.handle_async_request(request)
 
     def _status_trouble(self, response: httpx.Response) -> Trouble | None:
@@ -127,19 +142,18 @@ class AttemptRun:
                 f"replica {self.replica} refused the key this router has for it (api_key_env)",
             )
             return Trouble("status", "router", status, False)
-        return of_status(status, response.headers.raw, self.desk.settings.eject.busy_default_ms)
+        busy_ms = self.desk.settings.eject.busy_default_ms
+        return of_status(status, lowered(response.headers.raw), busy_ms)
 
     def _trouble_inside(self, response: httpx.Response, first: bytes) -> Trouble | None:
         """RULES 6.12: errors inside a 200, as the status they stand for."""
-        if is_event_stream(response):
-            status = error_in_event(first)
-            if status is None:
-                return None
-            busy_ms = self.desk.settings.eject.busy_default_ms
-            found = of_status(status, (), busy_ms, "error_event")
-            return found or Trouble("error_event", "replica", status, True)
         assert self.stream is not None
-        if self.stream.complete and aborted(first):
+        events = is_event_stream(response)
+        code = error_in_events(first) if events else None
+        if code is not None:
+            return of_error_event(code, self.desk.settings.eject.busy_default_ms)
+        seen_whole = events or self.stream.complete
+        if seen_whole and self.passage.route.inference and aborted(first):
             return Trouble("abort", "replica", 200, True)
         return None
 
@@ -187,51 +201,59 @@ class AttemptRun:
         self.ending.settle(outcome, trouble.cause, trouble.blame)
 
     async def _gate(self) -> bool:
-        """No byte before the decision is durable; False when the log is too slow or dead."""
-        log, journal = self.desk.settings.log, self.desk.journal
+        """No byte before the decision is durable; False when the log is too slow or dead.
+
+        The wait is not on the replica's account.
+        """
+        log, journal, watched = self.desk.settings.log, self.desk.journal, self.watched
         number = self.chosen.number
         if journal.is_durable(number):
             return True
         if log.gate == "off":
             self.desk.count_unlogged()
             return True
+        phase, watched.phase = watched.phase, "off"
         try:
             with trio.move_on_after(log.gate_wait_ms / 1000):
                 await journal.durable(number)
+                watched.since_ms = self.desk.now_ms()
+                watched.phase = phase
                 return True
         except LogError:
             pass
-        self.ending.settle("unknown", "timeout", "router")
+        self.close()
+        if not self.ending.settled:
+            self.ending.settle("unknown", "timeout", "router")
         self.ending.moves_on = True
+        self.answer = None
         await self.passage.refuse(
             RouterError("log_stalled", "the event log could not be written in time", None, 1)
         )
         return False
 
-    async def _over_a_limit(self, watched: Watched, relay: Relay | None) -> None:
+    async def _over_a_limit(self, relay: Relay | None) -> None:
         """A limit of time cancelled the attempt: say so, and end what had begun as broken."""
-        ending = self.ending
-        limit = watched.broken
-        began = relay is not None and relay.began
+        ending, limit = self.ending, self.watched.broken
+        self.close()
         if limit == "client_stall":
             ending.settle("client_stall", "timeout", "client")
             raise BrokenEnding
-        if began:
-            blame: Blame = "router" if limit == "total" else "replica"
+        blame: Blame = "router" if limit == "total" else "replica"
+        if relay is not None and relay.began:
             ending.settle("idle_timeout", "timeout", blame)
-            assert relay is not None
             await relay.break_off(f"the response ran into the router's {limit} limit")
-        ending.settle("first_byte_timeout", "timeout", "router" if limit == "total" else "replica")
-        await self.passage.answer(
-            RouterError(
+        elif limit == "stream_grace":
+            silent = "it refuses connections and sent no byte for eject.stream_grace"
+            self._no_answer(Trouble("timeout", "replica", None, True), silent)
+        else:
+            ending.settle("first_byte_timeout", "timeout", blame)
+            self.answer = RouterError(
                 "first_byte_timeout",
-                f"replica {self.replica} sent no byte in time (timeouts.first_byte)",
-            ),
-            self.own_headers(),
-        )
+                f"replica {self.replica} sent no byte in time (timeouts.{limit})",
+            )
 
     def own_headers(self) -> list[tuple[bytes, bytes]]:
-        """The response headers that tell where the request went and why (INTERFACE 4)."""
+        """The response headers that tell where the request went and why (HTTP.md)."""
         state = self.desk.router.state
         number = self.chosen.number
         headers = [

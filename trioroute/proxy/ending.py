@@ -33,11 +33,22 @@ class Ending:
         self.blame = blame
         self.settled = True
 
-    def cancelled(self, *, client_gone: bool) -> None:
-        """The task was cancelled before anything else was settled."""
+    def failed(self) -> None:
+        """An exception of the router's own ended it, if nothing else was settled."""
+        if not self.settled:
+            self.settle("unknown", "none", "router")
+
+    def cancelled(self, *, client_gone: bool, stalled: bool) -> None:
+        """The task was cancelled before anything else was settled.
+
+        ``stalled``: the client had taken no byte for the whole limit. The server gives such a
+        client up too, and then it looks gone.
+        """
         if self.settled:
             return
-        if client_gone:
+        if client_gone and stalled:
+            self.settle("client_stall", "timeout", "client")
+        elif client_gone:
             self.settle("client_gone", "cancelled", "client")
         else:
             self.settle("shutdown", "shutdown", "router")

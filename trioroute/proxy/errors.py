@@ -1,4 +1,4 @@
-"""Errors of the router itself, in OpenAI's shape (INTERFACE 4)."""
+"""Errors of the router itself, in OpenAI's shape (HTTP.md)."""
 
 from collections.abc import Mapping
 

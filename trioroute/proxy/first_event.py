@@ -12,14 +12,20 @@ def is_event_stream(response: httpx.Response) -> bool:
     return kind.lower().startswith("text/event-stream")
 
 
-async def read_first(stream: UpstreamStream, event_stream: bool) -> bytes:
+def is_plain(response: httpx.Response) -> bool:
+    """Whether the bytes are what the type says; compressed ones are passed on unread."""
+    coding: str = response.headers.get("content-encoding", "")
+    return coding.strip().lower() in ("", "identity")
+
+
+async def read_first(stream: UpstreamStream, whole_event: bool) -> bytes:
     """The first chunk, or of an event stream at least its first block; b"" for an empty body.
 
     A comment is a block too: engines send comments to keep connections open while they prefill.
     Raises UpstreamError when the body breaks off before that: nothing was passed on yet.
     """
     first = await next_chunk(stream)
-    if not event_stream or first is None:
+    if not whole_event or first is None:
         return first or b""
     while not _has_block(first) and len(first) < FIRST_EVENT_MAX:
         chunk = await next_chunk(stream)

@@ -1,4 +1,4 @@
-"""What headers become on their way through, in both directions (RFC 9110 7.6, INTERFACE 4)."""
+"""What headers become on their way through, in both directions (RFC 9110 7.6, HTTP.md)."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -19,12 +19,26 @@ HOP_BY_HOP = frozenset(
     }
 )
 _NOT_UPSTREAM = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"x-request-id"}
-_OURS = frozenset({b"x-request-id", b"via"})
+_OURS = frozenset(
+    {
+        b"x-request-id",
+        b"x-trioroute-decision",
+        b"x-trioroute-attempts",
+        b"x-trioroute-replica",
+        b"x-trioroute-reason",
+    }
+)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 VIA = b"1.1 trioroute"
 
 
+def lowered(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
+    """The same with names in lower case, as all functions here expect them."""
+    return [(key.lower(), value) for key, value in headers]
+
+
 def header_value(headers: RawHeaders, name: bytes) -> bytes | None:
+    """The first value of a header; ``name`` in lower case."""
     for key, value in headers:
         if key == name:
             return value
@@ -64,24 +78,25 @@ def to_upstream(
     drop = _NOT_UPSTREAM | _named_in_connection(headers)
     if authorization is not None or not forward_client_auth:
         drop = drop | {b"authorization", b"x-api-key"}
-    via = VIA
     sent = [(b"host", host)]
-    forwarded_for = peer.encode("ascii", "replace")
+    via: list[bytes] = []
+    forwarded_for: list[bytes] = []
     client_host: bytes | None = None
     for key, value in headers:
         if key == b"host":
             client_host = value
         elif key == b"x-forwarded-for":
-            forwarded_for = value + b", " + forwarded_for
+            forwarded_for.append(value)
         elif key == b"via":
-            via = value + b", " + VIA
+            via.append(value)
         elif key not in drop and key not in (b"x-forwarded-proto", b"x-forwarded-host"):
             sent.append((key, value))
-    sent.append((b"x-forwarded-for", forwarded_for))
+    forwarded_for.append(peer.encode("ascii", "replace"))
+    sent.append((b"x-forwarded-for", b", ".join(forwarded_for)))
     sent.append((b"x-forwarded-proto", scheme.encode("ascii")))
     if client_host is not None:
         sent.append((b"x-forwarded-host", client_host))
-    sent.append((b"via", via))
+    sent.append((b"via", b", ".join([*via, VIA])))
     sent.append((b"x-request-id", request_id.encode("ascii")))
     if authorization is not None:
         sent.append((b"authorization", authorization))
@@ -91,14 +106,25 @@ def to_upstream(
 def to_client(
     headers: RawHeaders, ours: list[tuple[bytes, bytes]], *, event_stream: bool
 ) -> list[tuple[bytes, bytes]]:
-    """The head for the client; an event stream asks proxies in front not to buffer it."""
+    """The head for the client; an event stream asks proxies in front not to buffer it.
+
+    What another router of this kind behind us told of its own decision is not ours to show.
+    """
     drop = HOP_BY_HOP | _OURS | _named_in_connection(headers)
-    sent = [(key, value) for key, value in headers if key not in drop]
+    sent: list[tuple[bytes, bytes]] = []
+    via: list[bytes] = []
+    present: set[bytes] = set()
+    for key, value in headers:
+        if key == b"via":
+            via.append(value)
+        elif key not in drop:
+            sent.append((key, value))
+            present.add(key)
     if event_stream:
-        present = {key for key, _ in sent}
         if b"cache-control" not in present:
             sent.append((b"cache-control", b"no-cache"))
         if b"x-accel-buffering" not in present:
             sent.append((b"x-accel-buffering", b"no"))
+    sent.append((b"via", b", ".join([*via, VIA])))
     sent += ours
     return sent

@@ -1,11 +1,14 @@
-"""``GET /v1/models``: the union over the LIVE replicas (INTERFACE 4)."""
+"""``GET /v1/models``: the union over the LIVE replicas (HTTP.md)."""
 
 import httpx
 import orjson
 import trio
 
+from trioroute.projections import Replica
 from trioroute.proxy.desk import Desk
+from trioroute.proxy.first_event import next_chunk
 from trioroute.proxy.upstream.error import UpstreamError
+from trioroute.proxy.upstream.transport import UpstreamStream
 
 ASK_TIMEOUT_S = 2.0
 LIST_BYTES_MAX = 4 << 20
@@ -17,14 +20,14 @@ async def models_list(desk: Desk) -> bytes:
     A model whose replica does not answer in time is listed by name alone.
     """
     state = desk.router.state
-    asked: dict[tuple[str, ...], str] = {}
+    asked: dict[tuple[str, ...], Replica] = {}
     for name, replica in state.fleet.replicas.items():
         if state.standing(name) == "LIVE":
-            asked.setdefault(replica.models, name)
+            asked.setdefault(replica.models, replica)
     told: dict[str, object] = {}
     async with trio.open_nursery() as nursery:
-        for name in asked.values():
-            nursery.start_soon(_ask, desk, name, told)
+        for replica in asked.values():
+            nursery.start_soon(_ask, desk, replica.name, replica.url, told)
     listed: dict[str, object] = {}
     for models in asked:
         for model in models:
@@ -37,8 +40,8 @@ async def models_list(desk: Desk) -> bytes:
     return orjson.dumps({"object": "list", "data": list(listed.values())})
 
 
-async def _ask(desk: Desk, name: str, told: dict[str, object]) -> None:
-    upstream = desk.upstreams.of(name, desk.router.state.fleet.replicas[name].url)
+async def _ask(desk: Desk, name: str, url: str, told: dict[str, object]) -> None:
+    upstream = desk.upstreams.of(name, url)
     headers = [(b"host", upstream.host), (b"accept", b"application/json")]
     key = desk.upstreams.authorizations.get(name)
     if key is not None:
@@ -52,15 +55,25 @@ async def _ask(desk: Desk, name: str, told: dict[str, object]) -> None:
     with trio.move_on_after(ASK_TIMEOUT_S):
         try:
             response = await upstream.transport.handle_async_request(request)
-            body = b""
-            async for chunk in response.aiter_raw():
-                body += chunk
-                if len(body) > LIST_BYTES_MAX:
-                    return
-            listed = orjson.loads(body)
+            listed = orjson.loads(await _body(response))
         except (UpstreamError, orjson.JSONDecodeError):
             return
         entries = listed.get("data") if isinstance(listed, dict) else None
         for entry in entries if isinstance(entries, list) else ():
             if isinstance(entry, dict) and isinstance(entry.get("id"), str):
                 told.setdefault(entry["id"], entry)
+
+
+async def _body(response: httpx.Response) -> bytes:
+    """At most LIST_BYTES_MAX of it; b"" for a longer one."""
+    stream = response.stream
+    assert isinstance(stream, UpstreamStream)
+    body = b""
+    try:
+        while (chunk := await next_chunk(stream)) is not None:
+            body += chunk
+            if len(body) > LIST_BYTES_MAX:
+                return b""
+        return body
+    finally:
+        stream.close()

@@ -18,24 +18,18 @@ from trioroute.events import Dispatched, Refused
 from trioroute.events.words import RefusalCode
 from trioroute.policy.commands import Arrive, Refuse
 from trioroute.policy.keys import digest_key
-from trioroute.policy.profile import Profile, profile
-from trioroute.proxy.body import (
-    JsonObject,
-    UnusableBody,
-    is_json,
-    multipart_model,
-    plain_body,
-    read_json,
-)
+from trioroute.policy.profile import Profile
+from trioroute.proxy.body import UnusableBody
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.errors import RouterError
-from trioroute.proxy.headers import RawHeaders, harmless_request_id, header_value
+from trioroute.proxy.headers import RawHeaders, harmless_request_id
+from trioroute.proxy.intake import Intake
 from trioroute.proxy.paths import Route
 from trioroute.proxy.reply import send_error
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
 from trioroute.proxy.tap import Tap
 
-MODEL_NAME_MAX = 256
+FULL = RouterError("overloaded", "every replica that may take this request is full", None, 1)
 
 
 @attrs.frozen(slots=True)
@@ -70,121 +64,62 @@ class Passage:
         message = await receive()
         self.started_ns = time.perf_counter_ns()
         self.body = message.get("body", b"")
+        intake = Intake(
+            self.desk.router.state,
+            self.desk.secret,
+            self.scope["method"],
+            self.route,
+            self.headers,
+            self.body,
+        )
         try:
-            self.profile = self._profile()
+            self.profile = intake.profile()
         except UnusableBody as unusable:
             await self.refuse(unusable.error)
             return False
         return True
 
-    def _profile(self) -> Profile:
-        parsed = self._parsed_body()
-        model = self._model(parsed)
-        settings = self.desk.settings
-        project = self._header(settings.pins.project_header) or ""
-        found = profile(
-            parsed,
-            self._header,
-            model=model,
-            project=project,
-            settings=settings.pins,
-            secret=self.desk.secret,
-        )
-        if self.route.response_id is not None:
-            digest = digest_key(self.desk.secret, "response", "", self.route.response_id)
-            found = attrs.evolve(found, response=digest)
-        return found
-
-    def _parsed_body(self) -> JsonObject:
-        if not self.body and not self._must_be_json():
-            return {}
-        limit = self.desk.settings.server.max_body_bytes
-        if is_json(self.headers):
-            plain = plain_body(self.headers, self.body, limit)
-            try:
-                return read_json(plain)
-            except UnusableBody:
-                if self._must_be_json() or self._several_pools():
-                    raise
-                return {}
-        model = multipart_model(self.headers, self.body)
-        return {} if model is None else {"model": model}
-
-    def _must_be_json(self) -> bool:
-        return self.route.repeatable and self.scope["method"] == "POST" and is_json(self.headers)
-
-    def _several_pools(self) -> bool:
-        return self.desk.router.state.fleet.only_model() is None
-
-    def _model(self, parsed: JsonObject) -> str:
-        """The model that names the pool; "" while no replica has told its models."""
-        named = self.route.model or parsed.get("model")
-        fleet = self.desk.router.state.fleet
-        if isinstance(named, str) and named:
-            if len(named) > MODEL_NAME_MAX:
-                raise UnusableBody(
-                    RouterError("model_not_found", "the model's name is too long", "model")
-                )
-            return named
-        if named is not None:
-            raise UnusableBody(
-                RouterError("invalid_request", "model must be a string", param="model")
-            )
-        only = fleet.only_model()
-        if only is not None:
-            return only
-        if not fleet.pools:
-            return ""
-        if self.scope["method"] == "OPTIONS":
-            return next(iter(fleet.pools))
-        raise UnusableBody(
-            RouterError(
-                "invalid_request",
-                "this router serves several models: name one in the field model; "
-                "GET /v1/models lists them",
-                "model",
-            )
-        )
-
-    def _header(self, name: str) -> str | None:
-        value = header_value(self.headers, name.encode("latin-1"))
-        return None if value is None else value.decode("latin-1")
-
     async def choose(self) -> Chosen | None:
-        """Take the decision; None when the request was refused and answered instead."""
+        """Take the decision; None when the request was refused and answered instead.
+
+        Who finds others waiting for the same model stands behind them (RULES 4.7).
+        """
+        assert self.profile is not None
+        desk = self.desk
         self.attempt += 1
-        deadline_ms: int | None = None
-        ticket: int | None = None
-        served = False
-        line = self.desk.line
-        limits = self.desk.settings.admission
-        try:
-            while True:
-                decided = self._decide()
-                if isinstance(decided, Chosen):
-                    served = True
-                    return decided
-                if isinstance(decided, RouterError):
-                    await self.answer(decided)
-                    return None
-                now_ms = self.desk.now_ms()
-                if ticket is None:
-                    ticket = line.join(limits.max_waiting)
-                    deadline_ms = now_ms + limits.max_wait_ms
-                if ticket is None or deadline_ms is None or now_ms >= deadline_ms:
-                    await self.refuse(
-                        RouterError(
-                            "overloaded",
-                            "every replica that may take this request is full",
-                            retry_after_s=1,
-                        )
-                    )
-                    return None
-                with trio.move_on_after((deadline_ms - now_ms) / 1000):
-                    await line.called(ticket)
-        finally:
-            if ticket is not None:
-                line.leave(ticket, served=served)
+        if self.attempt == 1:
+            if desk.stopping:
+                await self.refuse(
+                    RouterError("shutting_down", "this router is shutting down", None, 1)
+                )
+                return None
+            desk.budget.request(desk.now_ms())
+        decided = None if desk.line.forms(self.profile.model) else self._decide()
+        if decided is None:
+            decided = await self._wait_in_line(self.profile.model)
+        if isinstance(decided, RouterError):
+            await self.answer(decided)
+            return None
+        return decided
+
+    async def _wait_in_line(self, model: str) -> Chosen | RouterError:
+        """Decide anew at each call. Nothing suspends between a decision and this one's return."""
+        line, limits = self.desk.line, self.desk.settings.admission
+        ticket = line.join(model, limits.max_waiting)
+        if ticket is not None:
+            try:
+                with trio.move_on_after(limits.max_wait_ms / 1000):
+                    while True:
+                        await line.called(ticket)
+                        decided = self._decide()
+                        if decided is not None:
+                            return decided
+                        if self.tried:
+                            line.call_after(ticket)
+            finally:
+                line.leave(ticket)
+        self.log_refusal("overloaded")
+        return FULL
 
     def next_attempt(self, failed: Chosen, *, free: bool) -> bool:
         """Whether the request may move on and would find a replica; then ``failed`` is noted.
@@ -237,14 +172,11 @@ class Passage:
 
     def _decide(self) -> Chosen | RouterError | None:
         """None: nothing decided, for every replica that may take it is full."""
-        desk = self.desk
-        if desk.stopping:
-            return RouterError("shutting_down", "this router is shutting down", retry_after_s=1)
-        arrive = self._arrive(self.attempt)
-        if self.attempt == 1:
-            desk.budget.request(arrive.at_ms)
+        desk, arrive = self.desk, self._arrive(self.attempt)
         begin = time.perf_counter_ns()
         try:
+            if not self._known(arrive.model):
+                return self._unknown_model(arrive)
             decided = desk.router.handle(arrive)
         except (JournalFull, LogError) as error:
             return RouterError("log_stalled", f"the event log takes no entry: {error}", None, 1)
@@ -259,6 +191,17 @@ class Passage:
         assert isinstance(first, Refused)
         return self._refusal(first.code)
 
+    def _known(self, model: str) -> bool:
+        fleet = self.desk.router.state.fleet
+        return model in fleet.pools or model in fleet.seen_models
+
+    def _unknown_model(self, arrive: Arrive) -> RouterError:
+        """Refused here and not by the rules: what a client made up does not go into the log."""
+        unknown = self.desk.router.look(arrive).verdict == "unknown_model"
+        code: RefusalCode = "model_not_found" if unknown else "no_healthy_instances"
+        self.log_refusal(code)
+        return self._refusal(code)
+
     def _refusal(self, code: RefusalCode) -> RouterError:
         assert self.profile is not None
         model = self.profile.model
@@ -266,7 +209,7 @@ class Passage:
             message = f"no replica ever served the model {model!r}; GET /v1/models lists them"
             return RouterError(code, message, "model")
         message = f"no replica that serves the model {model!r} is routable"
-        return RouterError(code, message, retry_after_s=self.desk.retry_after_s())
+        return RouterError(code, message, None, self.desk.retry_after_s(model))
 
     async def refuse(self, error: RouterError) -> None:
         """Log that this request is not dispatched (again), and answer it."""
@@ -276,6 +219,8 @@ class Passage:
 
     def log_refusal(self, code: RefusalCode) -> None:
         model = self.profile.model if self.profile is not None else None
+        if model is not None and not self._known(model):
+            model = None
         command = Refuse(
             at_ms=self.desk.now_ms(), request_id=self.request_id, code=code, model=model
         )

@@ -1,4 +1,4 @@
-"""Which paths the data port serves, and what may be sent twice (INTERFACE 4)."""
+"""Which paths the data port serves, and what may be sent twice (HTTP.md)."""
 
 import attrs
 
@@ -18,37 +18,56 @@ INFERENCE = frozenset(
         "/v1/rerank",
         "/v2/rerank",
         "/v1/score",
+        "/v1/pooling",
+        "/v1/classify",
+        "/v1/tokenize",
+        "/v1/detokenize",
         "/v1/audio/transcriptions",
         "/v1/audio/translations",
         *BARE,
     }
 )
-"""Running a prompt twice costs work but harms nothing: these may be tried elsewhere."""
+"""Running a prompt twice costs work but harms nothing: a POST here may be tried elsewhere."""
 
+READING = ("GET", "HEAD", "OPTIONS")
 _MODEL_PREFIX = "/v1/models/"
 _RESPONSE_PREFIX = "/v1/responses/"
 
 
 @attrs.frozen(slots=True)
 class Route:
-    """What a path means: ``model`` and ``response_id`` are given where the path names them."""
+    """What method and path mean: ``model`` and ``response_id`` are given where the path names them.
+
+    ``inference``: runs a prompt. ``repeatable``: may be sent to a second replica after a first one
+    may have acted on it.
+    """
 
     proxied: bool
-    repeatable: bool
+    inference: bool = False
+    repeatable: bool = False
     model: str | None = None
     response_id: str | None = None
 
 
-NOT_SERVED = Route(False, False)
+NOT_SERVED = Route(proxied=False)
 
 
 def route(method: str, path: str) -> Route:
-    if not (path.startswith("/v1/") or path in BARE or path in INFERENCE):
+    """``path`` without percent-encoding. TRACE would show the client the replica's key."""
+    served = path.startswith("/v1/") or path in INFERENCE
+    if not served or method == "TRACE" or _climbs(path):
         return NOT_SERVED
-    repeatable = path in INFERENCE or method in ("GET", "HEAD", "OPTIONS")
+    inference = method == "POST" and path in INFERENCE
+    repeatable = inference or method in READING
     if path.startswith(_MODEL_PREFIX):
-        return Route(True, repeatable, model=path.removeprefix(_MODEL_PREFIX))
+        model = path.removeprefix(_MODEL_PREFIX)
+        return Route(True, inference, repeatable, model=model or None)
     if path.startswith(_RESPONSE_PREFIX):
-        rest = path.removeprefix(_RESPONSE_PREFIX)
-        return Route(True, repeatable, response_id=rest.partition("/")[0])
-    return Route(True, repeatable)
+        name = path.removeprefix(_RESPONSE_PREFIX).partition("/")[0]
+        return Route(True, inference, repeatable, response_id=name or None)
+    return Route(True, inference, repeatable)
+
+
+def _climbs(path: str) -> bool:
+    """Dot segments: a server behind us that resolves them would leave the paths served here."""
+    return "/." in path and any(part in (".", "..") for part in path.split("/"))

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 import httpx
 
 from trioroute.proxy.errors import error_event
-from trioroute.proxy.first_event import is_event_stream, next_chunk
-from trioroute.proxy.headers import to_client
+from trioroute.proxy.first_event import is_event_stream, is_plain, next_chunk
+from trioroute.proxy.headers import lowered, to_client
 from trioroute.proxy.serving.asgi import BrokenEnding
 from trioroute.proxy.upstream.error import UpstreamError
-from trioroute.proxy.watch import Watched
+from trioroute.proxy.verdict import of_error, of_error_event
 
 if TYPE_CHECKING:
     from trioroute.proxy.dispatch import AttemptRun
@@ -18,16 +18,15 @@ if TYPE_CHECKING:
 class Relay:
     """Relays one response of an attempt. ``began``: the head may have reached the client."""
 
-    def __init__(
-        self, attempt: "AttemptRun", response: httpx.Response, first: bytes, watched: Watched
-    ) -> None:
+    def __init__(self, attempt: "AttemptRun", response: httpx.Response, first: bytes) -> None:
         self._attempt = attempt
         self._response = response
         self._first = first
-        self._watched = watched
+        self._watched = attempt.watched
         self._send = attempt.passage.send
         self._now_ms = attempt.desk.now_ms
-        self.event_stream = is_event_stream(response)
+        self._event_stream = is_event_stream(response)
+        self._readable = is_plain(response)
         self.began = False
 
     async def run(self) -> None:
@@ -58,17 +57,22 @@ class Relay:
                 chunk = following
             self._settle_whole()
         except UpstreamError as error:
-            ending.settle("upstream_cut", error.cause, "replica")
+            ending.settle("upstream_cut", error.cause, of_error(error).blame)
             await self.break_off(f"the replica's response broke off ({error.cause})")
+        finally:
+            # The official client hangs up at [DONE], often before the replica ends the body.
+            if not ending.settled and watched.phase == "idle" and tap.done():
+                self._settle_whole()
 
     async def _start(self) -> None:
         attempt = self._attempt
         ours = [
             (b"x-request-id", attempt.passage.request_id.encode("ascii")),
-            (b"via", b"1.1 trioroute"),
             *attempt.own_headers(),
         ]
-        headers = to_client(self._response.headers.raw, ours, event_stream=self.event_stream)
+        headers = to_client(
+            lowered(self._response.headers.raw), ours, event_stream=self._event_stream
+        )
         self.began = True
         await self._send(
             {
@@ -84,28 +88,46 @@ class Relay:
         if ending.settled:
             return
         status = self._response.status_code
-        if ending.tap.aborted():
+        tap = ending.tap
+        passage = self._attempt.passage
+        ending.response = passage.response_digest(tap)
+        if passage.route.inference and tap.aborted():
             ending.settle("upstream_cut", "abort", "replica")
         elif status >= 500:
             ending.settle("upstream_error", "status", "none")
         elif status >= 400:
             ending.settle("client_error", "status", "client")
-        elif self.event_stream and not ending.tap.bytes and self._may_have_body():
-            ending.settle("upstream_empty", "fin", "replica")
-        elif self.event_stream and ending.tap.ends_with_error():
-            ending.settle("upstream_error", "error_event", "replica")
+        elif self._event_stream and self._readable:
+            self._settle_events()
         else:
             ending.settle("ok", "none", "none")
-        ending.response = self._attempt.passage.response_digest(ending.tap)
 
-    def _may_have_body(self) -> bool:
-        method: str = self._attempt.passage.scope["method"]
-        return method != "HEAD"
+    def _settle_events(self) -> None:
+        """Whether the stream told anything, and whether its last word is an error."""
+        attempt = self._attempt
+        ending, tap = attempt.ending, attempt.ending.tap
+        code = tap.error_at_end()
+        if not tap.has_event() and attempt.passage.scope["method"] != "HEAD":
+            ending.settle("upstream_empty", "fin", "replica")
+        elif code is None:
+            ending.settle("ok", "none", "none")
+        else:
+            trouble = of_error_event(code, attempt.desk.settings.eject.busy_default_ms)
+            ending.status = code
+            if trouble is None:
+                ending.settle("client_error", "error_event", "client")
+            else:
+                ending.retry_after_ms = trouble.retry_after_ms
+                ending.settle("upstream_error", "error_event", trouble.blame)
 
     async def break_off(self, message: str) -> None:
-        """End what began as broken: an error event where one can be read, then no clean end."""
+        """End what began as broken: an error event where one can be read, then no clean end.
+
+        Under a Content-Length an event could fill up the body so that it looks complete.
+        """
         tap = self._attempt.ending.tap
-        if self.event_stream and self.began and not tap.ends_with_error():
+        announced = "content-length" in self._response.headers
+        if self._event_stream and self._readable and not announced and tap.error_at_end() is None:
             border = b"" if tap.at_event_border() or not tap.bytes else b"\n\n"
             event = border + error_event("upstream_cut", message, 502)
             await self._send({"type": "http.response.body", "body": event, "more_body": True})

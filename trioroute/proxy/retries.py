@@ -4,7 +4,7 @@ from collections import deque
 
 WINDOW_MS = 10_000
 ALWAYS_ALLOWED = 3
-"""INTERFACE 3: a 10 s window, at least 3 allowed."""
+"""SETTINGS.md: a 10 s window, at least 3 allowed."""
 
 
 class RetryBudget:

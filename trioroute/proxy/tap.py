@@ -5,23 +5,24 @@ Only the first and the last kilobytes are kept. What cannot be found stays unkno
 
 import re
 from collections import deque
+from collections.abc import Iterator
 
 import orjson
 
 TAIL_BYTES = 16 * 1024
+HEAD_BYTES = 16 * 1024
+USAGE_BYTES = 4096
 _ABORT = re.compile(rb'"finish_reason"\s*:\s*"abort"')
-_ERROR = re.compile(rb'^data:\s*\{\s*"error"', re.MULTILINE)
-_USAGE = re.compile(rb'"usage"\s*:\s*\{')
+_USAGE = re.compile(rb'"usage"\s*:\s*(?=\{)')
 _RESPONSE_ID = re.compile(rb'"id"\s*:\s*"(resp_[A-Za-z0-9_-]{1,200})"')
-_COUNTS = {
-    "prompt": (b"prompt_tokens", b"input_tokens"),
-    "completion": (b"completion_tokens", b"output_tokens"),
-}
-_NUMBER = {
-    name: re.compile(rb'"%b"\s*:\s*(\d{1,12})\b' % name)
-    for names in _COUNTS.values()
-    for name in names
-}
+_BORDER = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_FIELD = re.compile(rb"(?:^|[\r\n])(?:data|event)")
+_BEGINNING = b'"message_start"'
+"""Anthropic's first event: its count of output tokens is not one of what came."""
+
+PROMPT = ("prompt_tokens", "input_tokens")
+COMPLETION = ("completion_tokens", "output_tokens")
 
 
 class Tap:
@@ -34,9 +35,9 @@ class Tap:
         self.bytes = 0
 
     def feed(self, chunk: bytes) -> None:
-        if not self.bytes:
-            self._head = chunk[:TAIL_BYTES]
         size = len(chunk)
+        if self.bytes < HEAD_BYTES:
+            self._head += chunk[: HEAD_BYTES - self.bytes]
         self.bytes += size
         tail = self._tail
         tail.append(chunk)
@@ -48,28 +49,51 @@ class Tap:
         return b"".join(self._tail)[-TAIL_BYTES:]
 
     def usage(self) -> tuple[int | None, int | None]:
-        """(prompt tokens, completion tokens) of the last usage object; None where unknown."""
-        tail = self.tail()
-        last = None
-        for found in _USAGE.finditer(tail):
-            last = found
-        if last is None:
-            return None, None
-        text = tail[last.start() :]
-        prompt, completion = (_first_number(text, names) for names in _COUNTS.values())
+        """(prompt tokens, completion tokens) as told last; None where unknown."""
+        prompt: int | None = None
+        completion: int | None = None
+        for found, begins in self._usages():
+            if prompt is None:
+                prompt = _count(found, PROMPT)
+            if completion is None and not begins:
+                completion = _count(found, COMPLETION)
+            if prompt is not None and completion is not None:
+                break
         return prompt, completion
+
+    def _usages(self) -> Iterator[tuple[dict[str, object], bool]]:
+        """Usage objects, the last one first; True with that of Anthropic's first event."""
+        texts = [self.tail()] if self.bytes <= TAIL_BYTES else [self.tail(), self._head]
+        for text in texts:
+            for found in reversed(list(_USAGE.finditer(text))):
+                line = text.rfind(b"\n", 0, found.start()) + 1
+                begins = text.find(_BEGINNING, line, found.start()) >= 0
+                told = _object(text[found.end() : found.end() + USAGE_BYTES])
+                if told is not None:
+                    yield told, begins
 
     def aborted(self) -> bool:
         """RULES 6.12: the engine gave up by itself."""
         return aborted(self.tail())
 
-    def ends_with_error(self) -> bool:
-        """Whether the last event already tells an error."""
-        return _ERROR.search(self.tail().rstrip().rpartition(b"\n\n")[2]) is not None
+    def error_at_end(self) -> int | None:
+        """The code of the error that an event stream ends with; a ``[DONE]`` may follow it."""
+        for block in reversed(_BORDER.split(self.tail())):
+            data = _data(block)
+            if data and data != b"[DONE]":
+                return error_code(data)
+        return None
 
     def at_event_border(self) -> bool:
-        tail = self.tail()
-        return tail.endswith((b"\n\n", b"\r\n\r\n"))
+        return self.tail().endswith((b"\n\n", b"\r\n\r\n", b"\r\r"))
+
+    def done(self) -> bool:
+        """Whether an event stream said its last word, ``[DONE]``."""
+        return self.at_event_border() and _data(_BORDER.split(self.tail())[-2]) == b"[DONE]"
+
+    def has_event(self) -> bool:
+        """Whether an event stream held more than comments and blank lines."""
+        return self.bytes > HEAD_BYTES or _FIELD.search(self._head) is not None
 
     def response_id(self) -> str | None:
         """The id of a response of the Responses API (RULES 5.11)."""
@@ -82,29 +106,60 @@ def aborted(text: bytes) -> bool:
     return _ABORT.search(text) is not None
 
 
-def _first_number(text: bytes, names: tuple[bytes, ...]) -> int | None:
-    for name in names:
-        found = _NUMBER[name].search(text)
-        if found is not None:
-            return int(found.group(1))
-    return None
-
-
-def error_in_event(block: bytes) -> int | None:
-    """The code of ``data: {"error": {...}}`` as a stream's first event, None for any other.
+def error_in_events(text: bytes) -> int | None:
+    """The code of the first ``data: {"error": {...}}`` among whole events, None without one.
 
     vLLM answers an overloaded or dying stream with status 200 and such an event (RULES 6.12).
     """
-    if _ERROR.search(block) is None:
+    if b'"error"' not in text:
         return None
-    for line in block.splitlines():
-        if not line.startswith(b"data:"):
-            continue
-        try:
-            event = orjson.loads(line[5:])
-        except orjson.JSONDecodeError:
-            return None
-        error = event.get("error") if isinstance(event, dict) else None
-        code = error.get("code") if isinstance(error, dict) else None
-        return code if isinstance(code, int) and 400 <= code <= 599 else 500
+    for block in _BORDER.split(text):
+        code = error_code(_data(block))
+        if code is not None:
+            return code
+    return None
+
+
+def error_code(data: bytes) -> int | None:
+    """The HTTP status an event's data stands for if it is an error, 500 where it names none."""
+    if b'"error"' not in data:
+        return None
+    try:
+        event = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(event, dict):
+        return None
+    error = event.get("error")
+    if not error:
+        return 500 if event.get("type") == "error" else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, int) and 400 <= code <= 599 else 500
+
+
+def _data(block: bytes) -> bytes:
+    """The data of one event: its ``data:`` lines, joined."""
+    lines = _LINE_END.split(block)
+    return b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
+
+
+def _object(text: bytes) -> dict[str, object] | None:
+    """The JSON object that ``text`` begins with; usage objects hold no text with braces."""
+    depth = 0
+    for found in re.finditer(rb"[{}]", text):
+        depth += 1 if found.group() == b"{" else -1
+        if depth == 0:
+            try:
+                told = orjson.loads(text[: found.end()])
+            except orjson.JSONDecodeError:
+                return None
+            return told if isinstance(told, dict) else None
+    return None
+
+
+def _count(usage: dict[str, object], names: tuple[str, ...]) -> int | None:
+    for name in names:
+        value = usage.get(name)
+        if type(value) is int and 0 <= value < 10**12:
+            return value
     return None

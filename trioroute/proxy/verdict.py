@@ -29,16 +29,25 @@ def of_error(error: UpstreamError) -> Trouble:
     return Trouble(error.cause, "router" if error.local else "replica", None, error.sent)
 
 
-def of_status(
-    status: int, headers: RawHeaders, busy_default_ms: int, cause: Cause = "status"
-) -> Trouble | None:
+def of_status(status: int, headers: RawHeaders, busy_default_ms: int) -> Trouble | None:
     """None for an answer that is the replica's proper word to the client."""
     if status in BUSY_STATUSES:
         wait_ms = _retry_after_ms(headers)
-        return Trouble(cause, "none", status, True, busy_default_ms if wait_ms is None else wait_ms)
+        wait_ms = busy_default_ms if wait_ms is None else wait_ms
+        return Trouble("status", "none", status, True, wait_ms)
     if status in FAULT_STATUSES:
-        return Trouble(cause, "replica", status, True)
+        return Trouble("status", "replica", status, True)
     return None
+
+
+def of_error_event(code: int, busy_default_ms: int) -> Trouble | None:
+    """The same for an error inside a 200 (RULES 6.12): None for one that is the client's own.
+
+    Every 5xx but the busy one is the replica's fault: a stream that began well was given up.
+    """
+    if code in BUSY_STATUSES:
+        return Trouble("error_event", "none", code, True, busy_default_ms)
+    return Trouble("error_event", "replica", code, True) if code >= 500 else None
 
 
 def _retry_after_ms(headers: RawHeaders) -> int | None:

@@ -35,12 +35,17 @@ class Watched:
 
 @attrs.define(eq=False)
 class Watch:
-    """``refuses`` tells whether a replica is out because it refuses connections (RULES 6.13)."""
+    """``refuses`` tells whether a replica is out because it refuses connections (RULES 6.13).
+
+    Such a replica gets the grace from when that was noticed, or from its last byte if that is
+    later; requests that have no byte yet are given up too, for nobody will answer them.
+    """
 
     now_ms: Callable[[], int]
     settings: Callable[[], InForce]
     refuses: Callable[[str], bool]
     _open: set[Watched] = attrs.field(factory=set, init=False)
+    _refusing: dict[str, int] = attrs.field(factory=dict, init=False)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -63,29 +68,37 @@ class Watch:
     def look(self) -> None:
         """Cancel whatever is over its limit."""
         now_ms = self.now_ms()
+        self._refusing = {
+            name: self._refusing.get(name, now_ms)
+            for name in {watched.replica for watched in self._open}
+            if self.refuses(name)
+        }
         for watched in list(self._open):
-            limit = self._over(watched, now_ms)
-            if limit is not None and watched.broken is None:
-                watched.broken = limit
-                watched.scope.cancel()
+            if watched.broken is None:
+                watched.broken = self.over(watched)
+                if watched.broken is not None:
+                    watched.scope.cancel()
 
-    def _over(self, watched: Watched, now_ms: int) -> Limit | None:
+    def over(self, watched: Watched) -> Limit | None:
+        """The limit that it is over right now."""
+        now_ms = self.now_ms()
         timeouts = self.settings().timeouts
         if timeouts.total_ms and now_ms - watched.started_ms >= timeouts.total_ms:
             return "total"
-        silent_ms = now_ms - watched.since_ms
-        if watched.phase == "first_byte":
-            return "first_byte" if _reached(silent_ms, timeouts.first_byte_ms) else None
-        if watched.phase == "client_stall":
-            return "client_stall" if _reached(silent_ms, timeouts.client_stall_ms) else None
         if watched.phase == "off":
             return None
-        if _reached(silent_ms, timeouts.idle_ms):
+        silent_ms = now_ms - watched.since_ms
+        if watched.phase == "client_stall":
+            return "client_stall" if _reached(silent_ms, timeouts.client_stall_ms) else None
+        if watched.phase == "first_byte" and _reached(silent_ms, timeouts.first_byte_ms):
+            return "first_byte"
+        if watched.phase == "idle" and _reached(silent_ms, timeouts.idle_ms):
             return "idle"
-        grace_ms = self.settings().eject.stream_grace_ms
-        if _reached(silent_ms, grace_ms) and self.refuses(watched.replica):
-            return "stream_grace"
-        return None
+        refusing_ms = now_ms - max(watched.since_ms, self._refusing.get(watched.replica, now_ms))
+        return "stream_grace" if _reached(refusing_ms, self._grace_ms()) else None
+
+    def _grace_ms(self) -> int:
+        return self.settings().eject.stream_grace_ms
 
     def _look_every_ms(self) -> int:
         settings = self.settings()

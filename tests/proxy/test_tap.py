@@ -1,0 +1,163 @@
+"""Reading beside the relay, in any pieces, in bounded memory."""
+
+import sys
+
+import pytest
+
+from trioroute.proxy.tap import HEAD_BYTES, TAIL_BYTES, Tap, aborted, error_code, error_in_events
+
+
+def tap(*chunks: bytes) -> Tap:
+    made = Tap()
+    for chunk in chunks:
+        made.feed(chunk)
+    return made
+
+
+def in_bytes(text: bytes) -> Tap:
+    return tap(*[bytes([byte]) for byte in text])
+
+
+def test_it_keeps_its_ends_and_no_more() -> None:
+    made = tap(*[b"%08d" % n for n in range(100_000)])
+    assert made.bytes == 800_000
+    assert len(made.tail()) == TAIL_BYTES
+    assert made.tail().endswith(b"00099999")
+    assert sum(map(len, made._tail)) < TAIL_BYTES + 64
+    assert sys.getsizeof(made._head) < HEAD_BYTES + 64
+    big = tap(b"a" * 1_000_000, b"b" * 1_000_000)
+    assert big.tail() == b"b" * TAIL_BYTES
+
+
+def test_an_untouched_tap_knows_nothing() -> None:
+    made = Tap()
+    assert made.usage() == (None, None)
+    assert made.error_at_end() is None
+    assert made.response_id() is None
+    assert not made.aborted()
+    assert not made.has_event()
+    assert not made.at_event_border()
+
+
+USAGES = [
+    (b'{"usage":{"prompt_tokens":3,"completion_tokens":4}}', (3, 4)),
+    (b'{"usage" : {"input_tokens":3,"output_tokens":4}}', (3, 4)),
+    (b'{"usage":{"prompt_tokens":3}}', (3, None)),
+    (b'{"usage":{"prompt_tokens":0,"completion_tokens":0}}', (0, 0)),
+    (b'{"usage":{"prompt_tokens":1},"usage":{"prompt_tokens":2}}', (2, None)),
+    (b'{"usage":{"a":{"prompt_tokens":9},"completion_tokens":4}}', (None, 4)),
+    (b'{"usage":{},"x":{"prompt_tokens":9}}', (None, None)),
+    (b'{"usage":{"prompt_tokens":3', (None, None)),
+    (b'{"usage":null}', (None, None)),
+    (b'{"text":"\\"usage\\":{\\"prompt_tokens\\":9}"}', (None, None)),
+    (b'{"usage":{"prompt_tokens":1e3,"completion_tokens":' + b"9" * 30 + b"}}", (None, None)),
+]
+
+
+@pytest.mark.parametrize(("text", "usage"), USAGES)
+def test_usage(text: bytes, usage: tuple[int | None, int | None]) -> None:
+    assert tap(text).usage() == usage
+    assert in_bytes(text).usage() == usage
+
+
+def test_the_first_event_of_a_messages_stream_tells_no_output_tokens() -> None:
+    begin = b'data: {"type":"message_start","message":{"usage":'
+    begin += b'{"input_tokens":3,"output_tokens":1}}}\n\n'
+    end = b'data: {"type":"message_delta","usage":{"output_tokens":9}}\n\n'
+    assert tap(begin).usage() == (3, None)
+    assert tap(begin, end).usage() == (3, 9)
+    assert tap(begin, b"x" * 2 * TAIL_BYTES, end).usage() == (3, 9)
+
+
+ERRORS = [
+    (b'{"error":{"code":503}}', 503),
+    (b'{"id":"x","error":{"code":404}}', 404),
+    (b'{"error":{"code":"503"}}', 500),
+    (b'{"error":{"code":200}}', 500),
+    (b'{"error":{}}', None),
+    (b'{"error":null}', None),
+    (b'{"error":"Unauthorized"}', 500),
+    (b'{"type":"error","code":"server_error"}', 500),
+    (b'{"type":"error","error":{"type":"overloaded_error"}}', 500),
+    (b'{"choices":[{"error":{"code":500}}]}', None),
+    (b'{"token":"error"}', None),
+    (b'["error"]', None),
+    (b'{"error"', None),
+    (b"[DONE]", None),
+    (b"", None),
+]
+
+
+@pytest.mark.parametrize(("data", "code"), ERRORS)
+def test_what_is_an_error(data: bytes, code: int | None) -> None:
+    assert error_code(data) == code
+    event = b"event: x\ndata: " + data + b"\n\n"
+    for text in (event, event.replace(b"\n", b"\r\n"), event.replace(b"\n", b"\r")):
+        assert error_in_events(b": ping" + text[-2:] * 2 + text) == code
+        assert in_bytes(b"data: {}" + text[-2:] * 2 + text + b"data: [DONE]").error_at_end() == code
+
+
+def test_only_the_last_event_is_the_end() -> None:
+    error = b'data: {"error":{"code":500}}\n\n'
+    assert tap(error + b'data: {"a":1}\n\n').error_at_end() is None
+    assert tap(error + b": bye\n\n\n\n").error_at_end() == 500
+    assert tap(b'data: {"a":1}\n\n' + error.rstrip()).error_at_end() == 500
+
+
+def test_the_first_error_of_several_events_is_found() -> None:
+    text = b'data: {"a":1}\n\ndata: {"error":{"code":503}}\n\ndata: {"error":{"code":500}}\n\n'
+    assert error_in_events(text) == 503
+    assert error_in_events(b'data: {"error":{"code":503}') is None, "not whole yet"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b'{"finish_reason":"abort"}', True),
+        (b'{"finish_reason" :\n "abort"}', True),
+        (b'{"finish_reason":"stop"}', False),
+        (b'{"text":"\\"finish_reason\\":\\"abort\\""}', False),
+    ],
+)
+def test_aborts(text: bytes, expected: bool) -> None:
+    assert aborted(text) is expected
+    assert in_bytes(text).aborted() is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"", False),
+        (b": only\n\n: comments\n\n", False),
+        (b"id: 1\n\n", False),
+        (b"data: x\n\n", True),
+        (b": ping\r\n\r\ndata:x", True),
+        (b"\rdata\r\r", True),
+        (b"x" * (HEAD_BYTES + 1), True),
+    ],
+)
+def test_whether_there_was_an_event(text: bytes, expected: bool) -> None:
+    assert in_bytes(text).has_event() is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b'{"id":"resp_1-a_B"}', "resp_1-a_B"),
+        (b'{"previous_response_id":"resp_0","id" : "resp_1"}', "resp_1"),
+        (b'{"id":"chatcmpl-1"}', None),
+        (b'{"id":"resp_' + b"x" * 300 + b'"}', None),
+    ],
+)
+def test_response_ids(text: bytes, expected: str | None) -> None:
+    assert tap(text).response_id() == expected
+    assert in_bytes(text).response_id() == expected
+    assert tap(text, b"x" * 100_000).response_id() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [(b"a\n\n", True), (b"a\r\n\r\n", True), (b"a\r\r", True), (b"a\n", False), (b"a", False)],
+)
+def test_event_borders(text: bytes, expected: bool) -> None:
+    assert in_bytes(text).at_event_border() is expected
