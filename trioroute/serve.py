@@ -167,6 +167,7 @@ async def _serve(
                     [server.listen],
                     limits,
                     shutdown=parts.shutdown,
+                    on_refusal=Refusals().note,
                     tls_cert=server.tls_cert or None,
                     tls_key=server.tls_key or None,
                 )
@@ -174,6 +175,23 @@ async def _serve(
             scheme = "https" if server.tls_cert else "http"
             announce(_url(scheme, api[0]), _url("http", admin[0]))
         nursery.cancel_scope.cancel()
+
+
+class Refusals:
+    """Requests that never reached the application: one line of the process log a second at most."""
+
+    def __init__(self) -> None:
+        self._told_s = 0.0
+        self._untold: dict[str, int] = {}
+
+    def note(self, code: str) -> None:
+        self._untold[code] = self._untold.get(code, 0) + 1
+        now_s = time.monotonic()
+        if now_s - self._told_s >= 1:
+            counts = ", ".join(f"{count} {code}" for code, count in self._untold.items())
+            logger.warning("refused before routing: %s", counts)
+            self._told_s = now_s
+            self._untold.clear()
 
 
 def _url(scheme: str, bound: tuple[str, int]) -> str:
