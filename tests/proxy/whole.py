@@ -222,7 +222,7 @@ def _desk(
 
     def refuses(name: str) -> bool:
         health = router.state.health.get(name)
-        return health is not None and health.stage == "EJECTED" and health.eject_cause == "refused"
+        return health is not None and health.refuses()
 
     def unlogged() -> None:
         made().unlogged += 1
