@@ -22,9 +22,9 @@ from trioroute.events import (
     Scraped,
 )
 from trioroute.policy.commands import Arrive
+from trioroute.policy.retry_budget import RetryBudget
 from trioroute.proxy.ending import Ending
 from trioroute.proxy.line import Line
-from trioroute.proxy.retries import RetryBudget
 from trioroute.proxy.upstream.upstreams import Upstreams
 from trioroute.proxy.watch import Watch
 from trioroute.router import Decided, Router

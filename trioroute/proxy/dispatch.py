@@ -11,7 +11,7 @@ import trio
 
 from eventlog import LogError
 from trioroute.events.words import Blame, Outcome
-from trioroute.proxy.ending import Ending
+from trioroute.proxy.attempt import Attempt
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.first_event import is_event_stream, is_plain, read_first
 from trioroute.proxy.headers import lowered, to_upstream
@@ -25,20 +25,11 @@ from trioroute.proxy.upstream.transport import UpstreamStream
 from trioroute.proxy.verdict import Trouble, of_error, of_error_event, of_status
 
 
-class AttemptRun:
+class AttemptRun(Attempt):
     """Runs one attempt; ``run`` says whether the request moves on to another replica."""
 
     def __init__(self, passage: Passage, chosen: Chosen) -> None:
-        self.passage = passage
-        self.desk = passage.desk
-        self.chosen = chosen
-        self.replica = chosen.event.replica
-        # Looked up now: the replica may leave the fleet before the request is sent.
-        self.address = self.desk.router.state.fleet.replicas[self.replica].url
-        self.ending = Ending(chosen.number, passage.desk.now_ms())
-        self.scope = trio.CancelScope()
-        self.watched = self.desk.watch.open(self.replica, self.scope)
-        self.stream: UpstreamStream | None = None
+        super().__init__(passage, chosen)
         self.answer: RouterError | None = None
 
     async def run(self) -> bool:
@@ -70,11 +61,6 @@ class AttemptRun:
             )
             desk.watch.close(self.watched)
             desk.end(ending)
-
-    def close(self) -> None:
-        """Let go of the replica's connection."""
-        if self.stream is not None:
-            self.stream.close()
 
     async def _open(self) -> tuple[httpx.Response | None, bytes]:
         """The response and its first bytes, or None: then it moves on or ``answer`` is set."""
@@ -251,16 +237,3 @@ class AttemptRun:
                 "first_byte_timeout",
                 f"replica {self.replica} sent no byte in time (timeouts.{limit})",
             )
-
-    def own_headers(self) -> list[tuple[bytes, bytes]]:
-        """The response headers that tell where the request went and why (HTTP.md)."""
-        state = self.desk.router.state
-        number = self.chosen.number
-        headers = [
-            (b"x-trioroute-decision", f"{state.router}/{number}".encode()),
-            (b"x-trioroute-attempts", str(self.passage.attempt).encode("ascii")),
-        ]
-        if self.desk.settings.server.reveal:
-            headers.append((b"x-trioroute-replica", self.replica.encode()))
-            headers.append((b"x-trioroute-reason", self.chosen.event.reason.encode("ascii")))
-        return headers

@@ -2,7 +2,9 @@
 
 import attrs
 
+from trioroute.policy.blocks import prompt_blocks
 from trioroute.policy.keys import digest_key
+from trioroute.policy.policies import asks_for_blocks
 from trioroute.policy.profile import Profile, profile
 from trioroute.projections import State
 from trioroute.proxy.body import (
@@ -39,7 +41,7 @@ class Intake:
         digest: str | None = None
         if isinstance(response, str):
             digest = digest_key(self.secret, "response", "", response)
-        return profile(
+        found = profile(
             parsed,
             self._header,
             model=self._model(parsed, digest),
@@ -48,6 +50,10 @@ class Intake:
             secret=self.secret,
             response=digest,
         )
+        if not asks_for_blocks(self.state):
+            return found
+        blocks = prompt_blocks(parsed, model=found.model, secret=self.secret)
+        return attrs.evolve(found, blocks=blocks)
 
     def _parsed_body(self) -> JsonObject:
         must_be_json = self.route.inference and is_json(self.headers)

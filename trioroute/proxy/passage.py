@@ -168,6 +168,7 @@ class Passage:
             attempt=attempt,
             tried=self.tried,
             earlier=self.earlier,
+            blocks=self.profile.blocks,
         )
 
     def _decide(self) -> Chosen | RouterError | None:

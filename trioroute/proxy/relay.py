@@ -1,9 +1,8 @@
 """Passing a response on, byte for byte, as it comes; and ending it as it ended."""
 
-from typing import TYPE_CHECKING
-
 import httpx
 
+from trioroute.proxy.attempt import Attempt
 from trioroute.proxy.errors import error_event
 from trioroute.proxy.first_event import is_event_stream, is_plain, next_chunk
 from trioroute.proxy.headers import lowered, to_client
@@ -11,14 +10,11 @@ from trioroute.proxy.serving.asgi import BrokenEnding
 from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.verdict import of_error, of_error_event
 
-if TYPE_CHECKING:
-    from trioroute.proxy.dispatch import AttemptRun
-
 
 class Relay:
     """Relays one response of an attempt. ``began``: the head may have reached the client."""
 
-    def __init__(self, attempt: "AttemptRun", response: httpx.Response, first: bytes) -> None:
+    def __init__(self, attempt: Attempt, response: httpx.Response, first: bytes) -> None:
         self._attempt = attempt
         self._response = response
         self._first = first

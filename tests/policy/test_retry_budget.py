@@ -1,6 +1,6 @@
 """The budget of retries: a share of the last ten seconds, and three in any case."""
 
-from trioroute.proxy.retries import ALWAYS_ALLOWED, RetryBudget
+from trioroute.policy.retry_budget import ALWAYS_ALLOWED, RetryBudget
 
 T = 1_700_000_000_000
 FIFTH = 200

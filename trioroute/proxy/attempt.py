@@ -1,0 +1,41 @@
+"""What belongs to one attempt: its decision, its ending, its limits, its connection."""
+
+import trio
+
+from trioroute.proxy.ending import Ending
+from trioroute.proxy.passage import Chosen, Passage
+from trioroute.proxy.upstream.transport import UpstreamStream
+
+
+class Attempt:
+    """The state that sending (``dispatch``) and passing on (``relay``) share."""
+
+    def __init__(self, passage: Passage, chosen: Chosen) -> None:
+        self.passage = passage
+        self.desk = passage.desk
+        self.chosen = chosen
+        self.replica = chosen.event.replica
+        # Looked up now: the replica may leave the fleet before the request is sent.
+        self.address = self.desk.router.state.fleet.replicas[self.replica].url
+        self.ending = Ending(chosen.number, passage.desk.now_ms())
+        self.scope = trio.CancelScope()
+        self.watched = self.desk.watch.open(self.replica, self.scope)
+        self.stream: UpstreamStream | None = None
+
+    def close(self) -> None:
+        """Let go of the replica's connection."""
+        if self.stream is not None:
+            self.stream.close()
+
+    def own_headers(self) -> list[tuple[bytes, bytes]]:
+        """The response headers that tell where the request went and why (HTTP.md)."""
+        state = self.desk.router.state
+        number = self.chosen.number
+        headers = [
+            (b"x-trioroute-decision", f"{state.router}/{number}".encode()),
+            (b"x-trioroute-attempts", str(self.passage.attempt).encode("ascii")),
+        ]
+        if self.desk.settings.server.reveal:
+            headers.append((b"x-trioroute-replica", self.replica.encode()))
+            headers.append((b"x-trioroute-reason", self.chosen.event.reason.encode("ascii")))
+        return headers
