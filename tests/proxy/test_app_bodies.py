@@ -4,8 +4,10 @@ import gzip
 import json
 import zlib
 
+import brotli
 import pytest
 import trio
+import zstandard
 
 from tests.proxy.replies import Recorder, heads, reply
 from tests.proxy.scripted import always
@@ -190,9 +192,11 @@ async def test_trace_is_not_forwarded_for_it_would_show_the_replicas_key() -> No
         ("gzip", gzip.compress),
         ("x-gzip", gzip.compress),
         ("deflate", zlib.compress),
+        ("br", brotli.compress),
+        ("zstd", zstandard.ZstdCompressor().compress),
         ("GZIP", lambda data: gzip.compress(data[:9]) + gzip.compress(data[9:])),
     ],
-    ids=["gzip", "x-gzip", "deflate", "two members"],
+    ids=["gzip", "x-gzip", "deflate", "br", "zstd", "two members"],
 )
 async def test_a_compressed_body_is_read_and_forwarded_untouched(coding: str, pack: object) -> None:
     assert callable(pack)
@@ -206,7 +210,7 @@ async def test_a_compressed_body_is_read_and_forwarded_untouched(coding: str, pa
         assert dispatched.session is not None
 
 
-@pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip", "nonsense" * 100])
+@pytest.mark.parametrize("coding", ["compress", "gzip, gzip", "nonsense" * 100])
 async def test_an_unknown_coding_is_415(coding: str) -> None:
     async with whole(always(reply())) as rig:
         answer = await rig.ask(b"xx", headers=[f"content-encoding: {coding}"])
@@ -216,7 +220,7 @@ async def test_an_unknown_coding_is_415(coding: str) -> None:
 
 async def test_an_unknown_coding_passes_where_nothing_has_to_be_read() -> None:
     async with whole(made := Recorder()) as rig:
-        answer = await rig.ask(b"xx", "/v1/files", headers=["content-encoding: br"])
+        answer = await rig.ask(b"xx", "/v1/files", headers=["content-encoding: compress"])
         assert answer.status == 200
         assert made.body() == b"xx"
 

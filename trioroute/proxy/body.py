@@ -2,7 +2,6 @@
 
 import json
 import re
-import zlib
 from collections.abc import Mapping
 from typing import cast
 
@@ -10,6 +9,7 @@ import orjson
 
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders, header_value
+from trioroute.proxy.inflate import INFLATE, Damaged, TooLong
 
 JsonObject = Mapping[str, object]
 
@@ -17,9 +17,6 @@ _BOUNDARY = re.compile(rb'boundary=(?:"([^"]{1,200})"|([^";,\s]{1,200}))', re.IG
 _MODEL_FIELD = re.compile(
     rb'content-disposition:[^\r\n]*[;\s]name="?model"?\s*(?:;|\r|$)', re.IGNORECASE
 )
-_WINDOW = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
-"""zlib's window bits: 31 reads a gzip header, 15 a zlib one (RFC 9110 8.4.1)."""
-
 BOM = b"\xef\xbb\xbf"
 PARTS_MAX = 1000
 PART_HEAD_BYTES = 4096
@@ -49,36 +46,23 @@ def plain_body(headers: RawHeaders, body: bytes, limit: int) -> bytes:
     coding = b",".join(codings)
     if coding in (b"", b"identity"):
         return body
-    window = _WINDOW.get(coding)
-    if window is None:
+    inflate = INFLATE.get(coding)
+    if inflate is None:
         raise UnusableBody(
             RouterError(
                 "unsupported_encoding",
                 f"content-encoding {coding.decode('latin-1')[:100]!r} cannot be read here; "
-                "send gzip, deflate or no coding",
+                "send gzip, deflate, br, zstd or no coding",
             )
         )
     try:
-        return _inflated(body, window, limit)
-    except zlib.error as error:
+        return inflate(body, limit)
+    except Damaged as error:
         raise UnusableBody(_invalid(f"the compressed body is damaged: {error}")) from error
-
-
-def _inflated(body: bytes, window: int, limit: int) -> bytes:
-    """Several gzip members may follow each other (RFC 1952 2.2)."""
-    plain = b""
-    while True:
-        inflate = zlib.decompressobj(window)
-        plain += inflate.decompress(body, limit + 1 - len(plain))
-        if len(plain) > limit:
-            raise UnusableBody(
-                RouterError("body_too_large", f"the body inflates to more than {limit} bytes")
-            )
-        if not inflate.eof:
-            raise UnusableBody(_invalid("the compressed body ends too early"))
-        body = inflate.unused_data
-        if not body:
-            return plain
+    except TooLong as error:
+        raise UnusableBody(
+            RouterError("body_too_large", f"the body inflates to more than {limit} bytes")
+        ) from error
 
 
 def read_json(body: bytes) -> JsonObject:
