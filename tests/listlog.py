@@ -37,7 +37,7 @@ def refold(entries: Sequence[Entry], *, check_decisions: bool = False) -> State:
         if isinstance(event, e.Checked):
             assert event.digest == digest(state)
         if check_decisions and isinstance(event, e.Dispatched):
-            decided = decide(state, arrive_of(event, entry.at_ms))
+            decided = decide(state, arrive_of(event, entry.at_ms, state))
             assert decided == events[at : at + len(decided)]
         apply(state, at + 1, entry.at_ms, event)
     return state

@@ -14,7 +14,6 @@ from trioroute import events as e
 from trioroute.events.words import Blame, Cause, Outcome
 from trioroute.policy import choose
 from trioroute.policy import commands as c
-from trioroute.policy.decide import arrive_of
 from trioroute.policy.select import Choice
 from trioroute.projections import State
 from trioroute.projections.digest import digest
@@ -71,6 +70,7 @@ class Rig:
         self.log = ListLog()
         self.at_ms = begin_ms
         self.requests = 0
+        self.asked: dict[int, c.Arrive] = {}
         self.router = Router(State(), self.log)
         self.start()
         self.configure(in_force or e.InForce())
@@ -221,11 +221,14 @@ class Rig:
         return flown
 
     def send(self, arrive: c.Arrive) -> Answer:
-        return answer_of(self.handle(arrive))
+        answer = answer_of(self.handle(arrive))
+        if isinstance(answer, Flown):
+            self.asked[answer.number] = arrive
+        return answer
 
     def retry(self, flown: Flown) -> Answer:
         """The request of a failed attempt asks again (RULES 4.6)."""
-        before = arrive_of(flown.event, self.at_ms)
+        before = attrs.evolve(self.asked[flown.number], at_ms=self.at_ms)
         return self.send(
             attrs.evolve(
                 before,

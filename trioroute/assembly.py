@@ -22,7 +22,7 @@ from trioroute.clock import running_clock
 from trioroute.events import InForce, Reading
 from trioroute.events.views import VIEWS
 from trioroute.events.words import Cause
-from trioroute.observe import Timings
+from trioroute.observe import HealthNotes, Timings
 from trioroute.policy import RULES_VERSION
 from trioroute.policy import commands as c
 from trioroute.proxy.desk import Desk
@@ -75,6 +75,7 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
         on_commit=timings.log_committed,
     )
     router = Router(state, journal)
+    router.listeners.append(HealthNotes(state, in_force.log.path).listen)
     now_ms = running_clock()
     draw = random.SystemRandom().getrandbits
     desk = Desk(

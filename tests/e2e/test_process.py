@@ -152,8 +152,10 @@ def test_ports_in_use_are_named(fleet: Fleet, tmp_path: Path) -> None:
             f"--log={tmp_path / 'other'}",
         )
     assert done.returncode == 1
-    assert str(port) in done.stderr
+    assert f"127.0.0.1:{port}" in done.stderr
+    assert "--listen" in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "other").exists(), "no run begins in a log before the ports are had"
 
 
 def test_two_clients_at_one_instant_do_not_share_the_idle_replica(fleet: Fleet) -> None:

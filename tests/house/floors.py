@@ -15,6 +15,7 @@ FLOORS = {
     "policy": 2,
     "router": 3,
     "recovery": 4,
+    "free_ports": 4,
     "scrape": 4,
     "observe": 4,
     "engine": 4,

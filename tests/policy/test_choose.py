@@ -279,3 +279,16 @@ def test_a_limit_per_replica_is_kept(make_rig: MakeRig) -> None:
     assert rig.arrive("s") is None
     rig.finish(flown[0])
     assert rig.go("s").replica == flown[0].replica
+
+
+def test_rule_4_6_a_retry_that_tried_every_live_replica_may_fall_back(rig: Rig) -> None:
+    rig.live("a", "b")
+    rig.eject("b")
+    first = rig.go()
+    assert first.replica == "a"
+    rig.fail(first, cause="timeout")
+    second = rig.retry(first)
+    assert isinstance(second, Flown)
+    assert (second.replica, second.reason) == ("b", "fallback")
+    rig.fail(second, cause="refused")
+    assert rig.retry(second) is None

@@ -43,7 +43,7 @@ def test_the_last_decisions_are_the_way_in(log: Path) -> None:
     assert len(rows) == 20
     assert data(log, "--last", "5") == rows[-5:]
     text = run(log, "--last", "5").stdout
-    assert text.split()[:3] == ["decision", "time", "age"]
+    assert text.split()[:3] == ["decision", "time", "replica"]
     assert all(row["decision"] in text for row in rows[-5:])
 
 

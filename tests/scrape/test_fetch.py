@@ -16,7 +16,7 @@ from trioroute.scrape.dialect import UnknownEngine
 from trioroute.scrape.fetch import Bad, Good, Ours, ScrapeResult, ScrapeTarget
 from trioroute.scrape.page import PageReading
 
-LOADED = PageReading(running=8, waiting=12, kv_m=1, tokens=7706)
+LOADED = PageReading(running=8, waiting=12, kv_m=1, tokens=7706, cache_tokens=1_048_576)
 TLS = ssl.create_default_context()
 KEY = "Bearer sk-canary-5f2a"
 

@@ -12,17 +12,19 @@ OK = b"vllm:num_requests_running 2\nvllm:num_requests_waiting 1\n"
 
 
 def test_a_real_page_under_load() -> None:
-    assert read(UNDER_LOAD) == PageReading(running=8, waiting=12, kv_m=1, tokens=7706, asleep=False)
+    assert read(UNDER_LOAD) == PageReading(
+        running=8, waiting=12, kv_m=1, tokens=7706, asleep=False, cache_tokens=1_048_576
+    )
 
 
 def test_a_real_page_of_an_idle_engine_is_zero_not_unknown() -> None:
     page = (CAPTURES / "vllm-idle-fresh-excerpt.txt").read_bytes()
-    assert read(page) == PageReading(running=0, waiting=0, kv_m=0, tokens=0)
+    assert read(page) == PageReading(running=0, waiting=0, kv_m=0, tokens=0, cache_tokens=1_048_576)
 
 
 def test_a_real_page_with_a_full_cache() -> None:
     page = (CAPTURES / "vllm-small-cache-excerpt.txt").read_bytes()
-    assert read(page) == PageReading(running=8, waiting=4, kv_m=421, tokens=281)
+    assert read(page) == PageReading(running=8, waiting=4, kv_m=421, tokens=281, cache_tokens=2560)
 
 
 def test_order_of_lines_does_not_matter() -> None:
@@ -135,3 +137,25 @@ def test_a_sleep_level_on_any_engine_is_asleep(states: dict[str, str], asleep: b
 def test_a_series_written_twice_counts_once_in_either_order() -> None:
     one, two = b'vllm:generation_tokens{e="0"} 1\n', b'vllm:generation_tokens{e="0"} 2\n'
     assert read(one + two).tokens == read(two + one).tokens == 2
+
+
+def cache(*labels: str) -> bytes:
+    return OK + "".join(f"vllm:cache_config_info{{{each}}} 1.0\n" for each in labels).encode()
+
+
+@pytest.mark.parametrize(
+    "labels, tokens",
+    [
+        (('kv_cache_size_tokens="2560",num_gpu_blocks="1",block_size="16"',), 2560),
+        (('num_gpu_blocks="100",block_size="16"',), 1600),
+        (('kv_cache_size_tokens="None",num_gpu_blocks="100",block_size="16"',), 1600),
+        (('engine="0",kv_cache_size_tokens="8"', 'engine="1",kv_cache_size_tokens="9"'), 17),
+        (('engine="0",kv_cache_size_tokens="8"', 'engine="1"'), None),
+        (('num_gpu_blocks="None",block_size="16"',), None),
+        (('num_gpu_blocks="0",block_size="16"',), None),
+        ((f'kv_cache_size_tokens="{"9" * 30}"',), None),
+        ((), None),
+    ],
+)
+def test_the_size_of_the_cache(labels: tuple[str, ...], tokens: int | None) -> None:
+    assert read(cache(*labels)).cache_tokens == tokens

@@ -26,7 +26,7 @@ def test_no_change_is_the_same_settings() -> None:
         ("policy.slack.sesion", "4", "the nearest is policy.slack.session"),
         ("policy.slack.session", "four", "is not a whole number"),
         ("policy.slack.session", True, "is not a whole number"),
-        ("policy.name", "least-work", "is not built yet"),
+        ("policy.name", "magic", "is not one of the choices"),
         ("log.retain_age", "14d", "is not built yet"),
         ("replicas", "http://a", "is not a known key"),
         ("replica.url", "http://a", "is not a known key"),

@@ -10,6 +10,7 @@ import click
 from trioroute.settings import Settings, SettingsError, load
 
 WRONG_CONFIG = 2
+NO_REPLICA = "note: no replica in it; serve will not start without --replica or TRIOROUTE_REPLICAS"
 
 
 @click.command("check")
@@ -39,6 +40,8 @@ def check_command(context: click.Context, file: Path, as_json: bool) -> None:
         click.echo(json.dumps({"file": str(file), "ok": True, "problems": []}))
     else:
         click.echo(_summary(file, settings))
+        if not settings.replicas:
+            click.echo(NO_REPLICA, err=True)
 
 
 def _summary(file: Path, settings: Settings) -> str:

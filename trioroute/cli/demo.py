@@ -24,10 +24,26 @@ Examples:
     show_default=True,
     help="Event log; a second start continues it.",
 )
-@click.option("--replicas", type=click.IntRange(1, 30), default=4, show_default=True)
-@click.option("--port", type=int, default=8080, show_default=True, help="API port, if it is free.")
 @click.option(
-    "--admin-port", type=int, default=9090, show_default=True, help="Admin port, if it is free."
+    "--replicas",
+    type=click.IntRange(1, 30),
+    default=4,
+    show_default=True,
+    help="Simulated vLLM replicas.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="API port, if it is free.",
+)
+@click.option(
+    "--admin-port",
+    type=click.IntRange(0, 65535),
+    default=9090,
+    show_default=True,
+    help="Admin port, if it is free.",
 )
 @click.option("--traffic/--no-traffic", default=True, help="A trickle of agent-like requests.")
 def demo_command(log: Path, replicas: int, port: int, admin_port: int, traffic: bool) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from trioroute.replay.present import console_for, present_told, present_verified
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
 from trioroute.replay.replica import tell_replica
 from trioroute.replay.session import read_secret, tell_session
-from trioroute.replay.told import as_json
+from trioroute.replay.told import DecisionRow, as_json
 from trioroute.replay.verify import Verified, verify
 
 CHECK_FAILED = 1
@@ -164,13 +164,18 @@ def _at(source: Source, log: Path, text: str) -> _Answer:
     return _Answer([as_json(moment) for moment in moments], show)
 
 
+def _print_decisions(rows: Sequence[DecisionRow]) -> None:
+    console = console_for()
+    console.print(decision_table(rows, now_ms(), console.width))
+
+
 def _last(source: Source, log: Path, most: int | None) -> _Answer:
     rows = last_decisions(source, most or LAST_DEFAULT)
     if not rows:
         raise NotFound("the log holds no decision yet")
     return _Answer(
         [as_json(row) for row in rows],
-        lambda: console_for().print(decision_table(rows, now_ms())),
+        lambda: _print_decisions(rows),
     )
 
 

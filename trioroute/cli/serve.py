@@ -76,13 +76,18 @@ def serve_command(
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    # Hypercorn announces each port through it; the line below says all there is to say.
+    logging.getLogger("trioroute.proxy").setLevel(logging.WARNING)
     serve.raise_file_limit()
     end_in_words(partial(_open_and_run, settings), FAILURES)
 
 
 def _open_and_run(settings: Settings) -> None:
     from trioroute import assembly
+    from trioroute.free_ports import check_ports
 
+    server = settings.in_force.server
+    check_ports({"--listen": server.listen, "--admin": server.admin})
     with closing(assembly.open_log(settings.in_force)) as store:
         _run(assembly.assemble(settings, store, os.environ))
 
@@ -93,11 +98,12 @@ def _run(parts: "assembly.Parts") -> None:
     position = parts.router.state.position
     path = parts.settings.in_force.log.path
     count = len(parts.settings.replicas)
+    begun = f"continued after event {position}" if position else "new"
 
     def announce(api: str, admin: str) -> None:
         click.echo(
             f"trioroute {trioroute.__version__}: API {api}/v1, admin {admin}, log {path} "
-            f"(continued after event {position}), {count} replicas",
+            f"({begun}), {count} replicas",
             err=True,
         )
 

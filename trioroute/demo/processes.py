@@ -1,5 +1,6 @@
 """The demo's processes: each a real command, ended with the demo."""
 
+import ctypes
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import trio
 
+PR_SET_PDEATHSIG = 1
 STOP_S = 10.0
 START_S = 30.0
 
@@ -49,6 +51,7 @@ async def run_until_cancelled(
             stdout=sink,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=_die_with_parent,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         task_status.started(process)
@@ -57,6 +60,11 @@ async def run_until_cancelled(
         finally:
             with trio.CancelScope(shield=True):
                 await _stop(process)
+
+
+def _die_with_parent() -> None:
+    """A demo that is killed leaves nothing running (prctl, Linux)."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 async def _stop(process: trio.Process) -> None:

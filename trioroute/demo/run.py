@@ -73,6 +73,9 @@ async def _with_router(options: DemoOptions, replicas: list[str]) -> None:
     async with trio.open_nursery() as router:
         process = await router.start(run_until_cancelled, start, output)
         await accepts(listen, process, output)
+        for wanted, address in ((options.listen_port, listen), (options.admin_port, admin)):
+            if wanted and not address.endswith(f":{wanted}"):
+                print(f"port {wanted} is taken, using {address}", flush=True)  # noqa: T201  as below
         print(welcome(f"http://{listen}", f"http://{admin}", MODEL, str(options.log)), flush=True)  # noqa: T201  the demo's own output
         async with trio.open_nursery() as users:
             if options.traffic:
@@ -80,8 +83,15 @@ async def _with_router(options: DemoOptions, replicas: list[str]) -> None:
             users.start_soon(_show, f"http://{admin}/state")
             await process.wait()
             users.cancel_scope.cancel()
-        tail = output.read_text("utf-8", "replace").splitlines()[-5:]
-        raise RuntimeError("\n".join(["the router ended by itself:", *tail]))
+        raise RuntimeError(_how_it_ended(process, output))
+
+
+def _how_it_ended(process: trio.Process, output: Path) -> str:
+    if process.returncode is not None and process.returncode < 0:
+        number = -process.returncode
+        return f"the router was killed (signal {number}); start again to continue the log"
+    tail = output.read_text("utf-8", "replace").splitlines()[-5:]
+    return "\n".join([f"the router ended with exit code {process.returncode}:", *tail])
 
 
 async def _show(url: str) -> None:

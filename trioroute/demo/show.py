@@ -1,6 +1,9 @@
 """What the demo prints: where things are, and the replicas as the router sees them."""
 
+import shlex
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -8,7 +11,18 @@ from rich.table import Table
 COLUMNS = ("replica", "state", "running", "waiting", "in flight", "weight", "KV", "cooldown")
 
 
+def replay_command() -> str:
+    """``replay`` as it can be pasted where the demo was started."""
+    script = Path(sys.argv[0]).resolve()
+    tool = script.parents[2] / "tools" / "replay" if len(script.parents) > 2 else script
+    if tool.is_file():
+        here = Path.cwd()
+        return str(tool.relative_to(here)) if tool.is_relative_to(here) else shlex.quote(str(tool))
+    return "trioroute replay"
+
+
 def welcome(api: str, admin: str, model: str, log: str) -> str:
+    replay, log = replay_command(), shlex.quote(log)
     return f"""
   API        {api}/v1
   dashboard  {admin}/
@@ -16,13 +30,13 @@ def welcome(api: str, admin: str, model: str, log: str) -> str:
 
   Ask it something (paste into another terminal):
 
-    curl -s {api}/v1/chat/completions -H 'content-type: application/json' -D - \\
+    curl -s -w '\\n' {api}/v1/chat/completions -H 'content-type: application/json' -D - \\
       -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "hello"}}]}}'
 
   Ask why it went where it went:
 
-    tools/replay {log} --last 5
-    tools/replay {log} --decision {{the x-trioroute-decision header}}
+    {replay} {log} --last 5
+    {replay} {log} --decision r1/42      (the number is in the header x-trioroute-decision)
 
   Ctrl-C stops everything; the next start continues the same log.
 """

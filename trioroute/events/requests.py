@@ -16,6 +16,9 @@ class Dispatched:
     ``home`` is the pinned replica that was looked at, ``draw`` the random number of the command,
     ``tried`` and ``earlier`` the replicas and dispatch numbers of this request's failed attempts.
     ``response`` is the digest of the ``previous_response_id`` (RULES 5.11).
+
+    Of the policy ``least-work`` only (RULES 9): the prompt's known blocks end in ``base`` (0: none
+    known), ``blocks`` follow it, and ``uncached`` prompt tokens are computed at ``replica``.
     """
 
     request_id: str
@@ -33,6 +36,9 @@ class Dispatched:
     response: str | None = None
     tried: tuple[str, ...] = ()
     earlier: tuple[int, ...] = ()
+    base: int = 0
+    blocks: tuple[int, ...] = ()
+    uncached: int = 0
 
 
 @attrs.frozen(kw_only=True)

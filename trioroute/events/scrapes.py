@@ -12,7 +12,8 @@ class Reading:
     ``running`` and ``waiting`` count requests, summed over the engines of the page; ``kv_m`` is the
     share of KV blocks in use in thousandths; ``tokens`` is the generated-token counter; ``own`` is
     what this router had in flight there when the reading was taken; ``models`` is set when the
-    replica was asked and serves something else than known so far.
+    replica was asked and serves something else than known so far; ``cache_tokens`` is the size of
+    its KV cache.
     """
 
     running: int | None
@@ -22,6 +23,7 @@ class Reading:
     asleep: bool
     own: int
     models: tuple[str, ...] | None = None
+    cache_tokens: int | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -39,7 +39,7 @@ class Slack:
 
 @attrs.frozen(kw_only=True)
 class Policy:
-    name: Literal["soft-sticky"] = "soft-sticky"
+    name: Literal["soft-sticky", "least-work"] = "soft-sticky"
     load: Literal["counted", "literal"] = "counted"
     slack: Slack = attrs.field(factory=Slack)
 

@@ -12,6 +12,7 @@ decision took, how late the loop was) is measured beside them, in ``Timings``.
 from trioroute.observe.admin import AdminDesk as AdminDesk
 from trioroute.observe.admin import admin_app as admin_app
 from trioroute.observe.exporter import Exporter as Exporter
+from trioroute.observe.health_notes import HealthNotes as HealthNotes
 from trioroute.observe.state_view import view as view
 from trioroute.observe.timings import LogView as LogView
 from trioroute.observe.timings import Timings as Timings

@@ -12,6 +12,7 @@ class Arrive:
 
     ``prompt_bytes`` is the UTF-8 length of the prompt text; ``session``, ``prefix`` and
     ``response`` are keyed digests. ``draw`` is 63 random bits, used by the fallback only.
+    ``blocks`` are those of ``policy.blocks``, only where the policy in force asks for them.
     """
 
     at_ms: int
@@ -25,6 +26,7 @@ class Arrive:
     attempt: int = 1
     tried: tuple[str, ...] = ()
     earlier: tuple[int, ...] = ()
+    blocks: tuple[int, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

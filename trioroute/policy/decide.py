@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from attrs import evolve
+
 from trioroute.events import (
     Checked,
     Configured,
@@ -20,8 +22,9 @@ from trioroute.events import (
 )
 from trioroute.events.words import RefusalCode
 from trioroute.policy import commands as c
+from trioroute.policy.least_work import uncached_at
 from trioroute.policy.pinning import expired_pins, pin_events
-from trioroute.policy.policies import Chooser, chooser_in_force
+from trioroute.policy.policies import Chooser, asks_for_blocks, chooser_in_force
 from trioroute.policy.recovery import busy_ms, judge_ending, observe, observe_failure, progress
 from trioroute.policy.select import Choice
 from trioroute.policy.weigh import weight_m
@@ -48,6 +51,10 @@ def decide(state: State, command: c.Command, chooser: Chooser | None = None) -> 
 def _arrive(state: State, command: c.Arrive, choice: Choice) -> list[Event]:
     if choice.verdict == "chosen":
         dispatched = _dispatched(state, command, choice)
+        if asks_for_blocks(state):
+            return [
+                _with_blocks(state, command, choice, dispatched)
+            ]  # it makes no pins (RULES 9.6)
         return [dispatched, *pin_events(state, command, choice, state.position + 1)]
     if choice.verdict == "unhealthy":
         return [_refused(command, "no_healthy_instances")]
@@ -78,12 +85,22 @@ def _dispatched(state: State, command: c.Arrive, choice: Choice) -> Dispatched:
     )
 
 
+def _with_blocks(state: State, command: c.Arrive, choice: Choice, event: Dispatched) -> Dispatched:
+    """With what the prompt is known by, and what is left to compute of it (RULES 9)."""
+    base, blocks = state.prompts.split(command.blocks)
+    left = uncached_at(state, command, choice)
+    return evolve(event, base=base, blocks=blocks, uncached=left)
+
+
 def _refused(command: c.Arrive, code: RefusalCode) -> Refused:
     return Refused(request_id=command.request_id, code=code, model=command.model)
 
 
-def arrive_of(event: Dispatched, at_ms: int) -> c.Arrive:
-    """The command behind a recorded decision, so that it can be taken again."""
+def arrive_of(event: Dispatched, at_ms: int, state: State) -> c.Arrive:
+    """The command behind a recorded decision, so that it can be taken again from ``state``.
+
+    The state must be the one just before it: it holds the prompt's blocks that were known.
+    """
     return c.Arrive(
         at_ms=at_ms,
         request_id=event.request_id,
@@ -96,6 +113,7 @@ def arrive_of(event: Dispatched, at_ms: int) -> c.Arrive:
         attempt=event.attempt,
         tried=event.tried,
         earlier=event.earlier,
+        blocks=state.prompts.joined(event.base, event.blocks),
     )
 
 

@@ -14,6 +14,8 @@ from trioroute.events.words import DeadPin
 from trioroute.policy.candidates import Candidate
 from trioroute.policy.commands import Arrive
 from trioroute.policy.select import Choice, PinLook
+from trioroute.policy.work_words import because as because_of_work
+from trioroute.policy.work_words import why_more, won
 
 
 @attrs.frozen
@@ -102,6 +104,9 @@ def _no_wait(choice: Choice, settings: InForce) -> Step:
     )
     if all(c.standing == "PROBING" for c in choice.no_wait):
         note = "no LIVE replica can take it: PROBING ones may"
+    elif choice.weighed:
+        passed_over = all(c.queueing in ("busy", "stalled") for c in choice.no_wait)
+        note = "every LIVE replica is busy or stalled: all of them stay" if passed_over else ""
     elif all(c.queueing for c in choice.no_wait):
         note = "every LIVE replica has a queue: all of them stay"
     else:
@@ -139,6 +144,8 @@ _QUEUES = {
 
 def _least_loaded(choice: Choice) -> Step:
     least = choice.least
+    if choice.weighed:
+        return _least_work(choice)
     if least is None:
         return Step(3, "least loaded", (), (), _not_reached(choice))
     dropped = tuple(
@@ -147,6 +154,13 @@ def _least_loaded(choice: Choice) -> Step:
     tied = any(c.effective_running_m == least.effective_running_m for c in _others(choice))
     note = "tied: round robin" if tied else ""
     return Step(3, "least loaded", (least.name,), dropped, note)
+
+
+def _least_work(choice: Choice) -> Step:
+    least = won(choice)
+    more = [one for one in choice.weighed if one is not least]
+    dropped = tuple(Dropped(one.name, why_more(one, least)) for one in more)
+    return Step(3, "least work", (least.name,), dropped, "")
 
 
 def _others(choice: Choice) -> list[Candidate]:
@@ -164,6 +178,8 @@ def _pin(choice: Choice, arrive: Arrive, sentence: str | None) -> Step:
     winner = (choice.replica,) if choice.replica is not None else ()
     if choice.least is None:
         return Step(4, "pin", (), (), _not_reached(choice))
+    if choice.weighed:
+        return Step(4, "pin", winner, (), "least-work looks at no pins")
     if sentence is not None:
         return Step(4, "pin", winner, (), sentence)
     keys = [kind for kind, key in (("session", arrive.session), ("prefix", arrive.prefix)) if key]
@@ -248,6 +264,8 @@ def _because(choice: Choice, pin: str | None) -> str:
         return "it made the response that this request continues, and only it can"
     if choice.reason == "fallback":
         return "no replica was LIVE or PROBING: the draw picked it among the EJECTED ones"
+    if choice.weighed:
+        return because_of_work(choice)
     assert choice.least is not None
     if choice.reason != "load":
         assert pin is not None

@@ -41,13 +41,17 @@ SYSTEM_ROLES = ("system", "developer")
 
 @attrs.frozen(slots=True)
 class Profile:
-    """``session``, ``prefix`` and ``response`` are keyed digests or None; sizes in bytes."""
+    """``session``, ``prefix`` and ``response`` are keyed digests or None; sizes in bytes.
+
+    ``blocks`` are those of ``policy.blocks``, empty unless the policy in force asks for them.
+    """
 
     model: str
     prompt_bytes: int
     session: str | None
     prefix: str | None
     response: str | None
+    blocks: tuple[int, ...] = ()
 
 
 def profile(

@@ -32,9 +32,31 @@ class PinLook:
     bound_by: int
 
 
+@attrs.define(slots=True)
+class Weighed:
+    """What a candidate of ``least-work`` would have to do, in tokens (RULES 9).
+
+    ``damage_m``: what one uncached token costs in thousandths, to this request and to the others.
+    ``promised`` was sent before and is not computed yet, ``batch`` stands for the ``present``
+    requests. Not frozen for the same reason as ``Candidate``.
+    """
+
+    name: str
+    cached: int
+    uncached: int
+    damage_m: int
+    promised: int
+    present: int
+    batch: int
+    total: int
+
+
 @attrs.frozen(slots=True)
 class Choice:
-    """A decision and the trace of its steps; the tuples keep the pool's order."""
+    """A decision and the trace of its steps; the tuples keep the pool's order.
+
+    ``weighed`` is of ``least-work`` only, and follows ``no_wait``.
+    """
 
     verdict: Verdict
     replica: str | None
@@ -45,6 +67,7 @@ class Choice:
     least: Candidate | None = None
     min_running_m: int = 0
     pin: PinLook | None = None
+    weighed: tuple[Weighed, ...] = ()
 
     @property
     def chosen_is_live(self) -> bool:
@@ -52,20 +75,32 @@ class Choice:
         return any(c.name == self.replica and c.standing == "LIVE" for c in self.pool)
 
 
-def choose(state: State, arrive: Arrive) -> Choice:
-    """Take the five steps for one request; reads the state and changes nothing."""
+@attrs.define(slots=True)
+class Field:
+    """What is left of a pool when health and limits had their say; ``free`` is never empty."""
+
+    pool: tuple[Candidate, ...]
+    routable: tuple[Candidate, ...]
+    free: list[Candidate]
+
+
+def narrow(state: State, arrive: Arrive) -> Field | Choice:
+    """What every policy does first: the pool (step 1), response pins, limits, the fallback.
+
+    A ``Choice`` where that settles it.
+    """
     at_ms = arrive.at_ms
     pool = tuple(
-        look(state, replica, at_ms, arrive.tried) for replica in state.fleet.pool(arrive.model)
+        [look(state, replica, at_ms, arrive.tried) for replica in state.fleet.pool(arrive.model)]
     )
     if not pool and _never_served(state, arrive.model):
         return Choice("unknown_model", None, None, pool)
-    routable = tuple(c for c in pool if c.standing in ("LIVE", "PROBING"))  # step 1
+    routable = tuple([c for c in pool if c.standing in ("LIVE", "PROBING")])  # step 1
     if not routable:
         return _fallback(pool, arrive)
     untried = [c for c in routable if not c.tried]
     if not untried:
-        return Choice("exhausted", None, None, pool, routable)
+        return _fallback(pool, arrive)
     response = _response_home(state, arrive, untried)
     if response is not None:
         return Choice("chosen", response, "affinity:response", pool, routable)
@@ -73,7 +108,16 @@ def choose(state: State, arrive: Arrive) -> Choice:
     free = [c for c in live or untried if not c.full]  # PROBING is no overflow (RULES 4.7)
     if not free:
         return Choice("wait", None, None, pool, routable)
-    no_wait = _no_wait(free)
+    return Field(pool, routable, free)
+
+
+def choose(state: State, arrive: Arrive) -> Choice:
+    """Take the five steps for one request; reads the state and changes nothing."""
+    field = narrow(state, arrive)
+    if isinstance(field, Choice):
+        return field
+    pool, routable = field.pool, field.routable
+    no_wait = _no_wait(field.free)
     least = _least_loaded(no_wait, state.load.cursor.get(arrive.model, 0))
     min_running_m = min(c.running_m for c in no_wait)
     pin = _look_at_pin(state, arrive, pool, min_running_m)

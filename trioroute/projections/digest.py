@@ -35,6 +35,14 @@ def digest(state: State) -> int:
         total += _sum(f"b{model} {seen.bytes} {seen.tokens}")
     for number, flight in state.load.flights.items():
         total += _sum(f"d{number} {flight.replica} {flight.weight_m}")
+    for name, sent in state.prompts.sent.items():
+        total += _sum(
+            f"p{name} {len(sent.held)} {sent.held_sum} {sent.room} {sent.owed} {sent.owed_ms} "
+            f"{sent.mark} {sent.spent_tokens} {sent.spent_ms} {sent.found} {sent.asked}"
+        )
+    total += len(state.prompts.parent) << 30
+    for number, promise in state.prompts.promises.items():
+        total += _sum(f"o{number} {promise.tokens} {promise.before} {promise.mark}")
     return total & 0x7FFF_FFFF_FFFF_FFFF
 
 

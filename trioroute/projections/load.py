@@ -40,6 +40,7 @@ class ReplicaLoad:
     own_at_scrape: int = 0
     read_at_ms: int = 0
     kv_m: int | None = None
+    cache_tokens: int | None = None
     last: Reading | None = None
 
 
@@ -132,6 +133,7 @@ def read(load: Load, at_ms: int, event: Scraped) -> None:
 def _take(own: ReplicaLoad, at_ms: int, reading: Reading) -> None:
     own.last = reading
     own.kv_m = reading.kv_m
+    own.cache_tokens = reading.cache_tokens
     if reading.running is None or reading.waiting is None:
         return
     own.running = reading.running

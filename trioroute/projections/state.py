@@ -6,12 +6,13 @@ from typing import Any
 import attrs
 
 from trioroute import events as e
-from trioroute.projections import fleet, health, load, pins, tally
+from trioroute.projections import fleet, health, load, pins, prompts, tally
 from trioroute.projections.fleet import Fleet
 from trioroute.projections.health import HealthTable
 from trioroute.projections.load import Flight, Load, ReplicaLoad
 from trioroute.projections.measure import Measured, measure, standing
 from trioroute.projections.pins import Pins
+from trioroute.projections.prompts import Prompts
 from trioroute.projections.tally import Tally
 
 OTHER_MODEL = "other"
@@ -33,6 +34,7 @@ class State:
     health: HealthTable = attrs.field(factory=dict)
     load: Load = attrs.field(factory=Load)
     pins: Pins = attrs.field(factory=Pins)
+    prompts: Prompts = attrs.field(factory=Prompts)
     tally: Tally = attrs.field(factory=Tally)
 
     def standing(self, name: str) -> str:
@@ -59,6 +61,7 @@ def _started(state: State, version: int, at_ms: int, event: e.Started) -> None:
     state.rules = event.rules
     health.restart(state.health, at_ms, state.settings)
     pins.restart(state.pins, at_ms)
+    prompts.restart(state.prompts, at_ms)
     tally.restart(state.tally, at_ms)
     for known in state.load.replicas.values():
         known.read_at_ms = min(known.read_at_ms, at_ms)
@@ -92,12 +95,14 @@ def _joined(state: State, version: int, at_ms: int, event: e.ReplicaJoined) -> N
     own = state.load.of(event.replica)
     if not same_address:
         own.read_at_ms, own.last = 0, None
+        prompts.forget(state.prompts, event.replica)
 
 
 def _left(state: State, version: int, at_ms: int, event: e.ReplicaLeft) -> None:
     fleet.leave(state.fleet, event)
     state.health.pop(event.replica, None)
     load.leave(state.load, event)
+    prompts.forget(state.prompts, event.replica)
 
 
 def _draining(state: State, version: int, at_ms: int, event: e.Draining) -> None:
@@ -108,6 +113,9 @@ def _scraped(state: State, version: int, at_ms: int, event: e.Scraped) -> None:
     fleet.learn_models(state.fleet, event)
     health.read(state.health, at_ms, event)
     load.read(state.load, at_ms, event)
+    for name, reading in event.readings.items():
+        if reading.asleep:
+            prompts.forget(state.prompts, name)
     tally.read(state.tally, event)
     tally.sample_imbalance(state.tally, at_ms, imbalance_now_m(state, at_ms))
 
@@ -131,14 +139,20 @@ def _dispatched(state: State, version: int, at_ms: int, event: e.Dispatched) -> 
     replica = state.fleet.replicas.get(event.replica)
     load.dispatch(state.load, version, at_ms, event, replica.ordinal if replica else None)
     pins.dispatch(state.pins, at_ms, event)
+    if event.policy == prompts.POLICY:
+        configured_m = state.settings.wlc.bytes_per_token_m
+        bytes_per_token_m = state.load.bytes_per_token_m(event.model, configured_m)
+        cache_tokens = state.load.of(event.replica).cache_tokens
+        prompts.dispatch(state.prompts, version, at_ms, event, bytes_per_token_m, cache_tokens)
     tally.dispatch(state.tally, at_ms, event)
 
 
-def _land(state: State, at_ms: int, number: int) -> Flight | None:
+def _land(state: State, at_ms: int, number: int, event: e.Released | None = None) -> Flight | None:
     flight = state.load.flights.get(number)
     if flight is not None:
         load.land(state.load, number, flight.replica in state.fleet.replicas)
         pins.land(state.pins, at_ms, flight.session)
+        prompts.land(state.prompts, number, flight.replica, at_ms, event)
     return flight
 
 
@@ -150,7 +164,7 @@ def _failed(state: State, version: int, at_ms: int, event: e.Failed) -> None:
 
 
 def _released(state: State, version: int, at_ms: int, event: e.Released) -> None:
-    flight = _land(state, at_ms, event.dispatch)
+    flight = _land(state, at_ms, event.dispatch, event)
     if flight is None:
         return
     health.ended(state.health, at_ms, flight, event)
@@ -185,6 +199,7 @@ def _unbound(state: State, version: int, at_ms: int, event: e.Unbound) -> None:
 
 def _ejected(state: State, version: int, at_ms: int, event: e.Ejected) -> None:
     health.eject(state.health, at_ms, event)
+    prompts.forget(state.prompts, event.replica)
     tally.eject(state.tally, event)
 
 

@@ -57,8 +57,8 @@ async def _pass_through(desk: Desk, scope: Scope, receive: Receive, send: Send) 
 async def _health(desk: Desk, method: str, send: Send) -> None:
     """200 if some replica is routable, else 503 (HTTP.md)."""
     if method not in READING:
-        error = RouterError("method_not_allowed", f"{method} is not allowed here; use GET")
-        await send_error(send, error, "health", [(b"allow", b"GET, HEAD")])
+        error = RouterError("method_not_allowed", f"{method} is not allowed here; use GET or HEAD")
+        await send_error(send, error, f"req-{desk.draw():016x}", [(b"allow", b"GET, HEAD")])
         return
     state = desk.router.state
     standings = [state.standing(name) for name in state.fleet.replicas]

@@ -91,9 +91,15 @@ class Desk:
             # Only a log that is lost for good refuses an ending; serve is shutting down then.
             logger.error("the end of dispatch %d is not logged: %s", ending.dispatch, error)
 
-    def could_move(self, arrive: Arrive) -> bool:
-        """Whether the request would find, or may wait for, a replica it has not tried."""
-        return self.router.look(arrive).verdict in ("chosen", "wait")
+    def could_move(self, arrive: Arrive, *, was_busy: bool) -> bool:
+        """Whether the request would find, or may wait for, a replica it has not tried.
+
+        An answer that says busy is worth more to the client than a try at an EJECTED replica.
+        """
+        choice = self.router.look(arrive)
+        if was_busy and choice.reason == "fallback":
+            return False
+        return choice.verdict in ("chosen", "wait")
 
     def retry_after_s(self, model: str) -> int:
         """Seconds until the soonest cooldown of the pool ends, 1 to 30 (HTTP.md)."""

@@ -154,7 +154,8 @@ class AttemptRun(Attempt):
         safe = passage.route.repeatable or not trouble.sent
         if again_500 or not safe or trouble.blame == "router":
             return False
-        if not passage.next_attempt(self.chosen, free=not trouble.sent):
+        was_busy = trouble.retry_after_ms is not None
+        if not passage.next_attempt(self.chosen, free=not trouble.sent, was_busy=was_busy):
             return False
         ending = self.ending
         ending.moves_on = True

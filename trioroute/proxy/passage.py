@@ -121,7 +121,7 @@ class Passage:
         self.log_refusal("overloaded")
         return FULL
 
-    def next_attempt(self, failed: Chosen, *, free: bool) -> bool:
+    def next_attempt(self, failed: Chosen, *, free: bool, was_busy: bool) -> bool:
         """Whether the request may move on and would find a replica; then ``failed`` is noted.
 
         ``free``: the failed replica cannot have worked on it, so no budget is asked.
@@ -134,7 +134,7 @@ class Passage:
         self.tried += (failed.event.replica,)
         self.earlier += (failed.number,)
         arrive = self._arrive(self.attempt + 1)
-        if desk.could_move(arrive) and (
+        if desk.could_move(arrive, was_busy=was_busy) and (
             free or desk.budget.try_again(arrive.at_ms, retries.budget_m)
         ):
             return True

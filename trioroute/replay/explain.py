@@ -10,7 +10,7 @@ from trioroute.policy.candidates import Candidate
 from trioroute.policy.decide import arrive_of
 from trioroute.policy.explain import Explanation, explain
 from trioroute.policy.policies import chooser_in_force
-from trioroute.policy.select import Choice
+from trioroute.policy.select import Choice, Weighed
 from trioroute.projections import State
 from trioroute.replay.clock import local_iso
 from trioroute.replay.find import dispatch_at
@@ -23,7 +23,7 @@ from trioroute.replay.read import (
     decision_name,
     router_of,
 )
-from trioroute.replay.told import Attempt, PinSeen, ReplicaSeen, Request, Told, as_json
+from trioroute.replay.told import Attempt, PinSeen, ReplicaSeen, Request, Told, WorkSeen, as_json
 from trioroute.replay.verify import decide_again, why_different
 
 
@@ -59,7 +59,7 @@ def tell_all(source: Source, stream: str, numbers: Collection[int]) -> list[Told
 
 
 def _tell(source: Source, state: State, record: Record, event: Dispatched) -> Told:
-    arrive = arrive_of(event, record.at_ms)
+    arrive = arrive_of(event, record.at_ms, state)
     choice = chooser_in_force(state)(state, arrive)
     words = explain(choice, arrive, state.settings)
     trail = follow(source, record, event)
@@ -83,6 +83,7 @@ def _tell(source: Source, state: State, record: Record, event: Dispatched) -> To
         because=words.because,
         min_running_m=choice.min_running_m,
         replicas=tuple(_seen(state, c, record.at_ms) for c in choice.pool),
+        work=tuple(_work(one) for one in choice.weighed),
         steps=words.steps,
         pin=_pin(choice, words),
         earlier=_earlier(source, record.stream, event),
@@ -152,6 +153,19 @@ def seen_at(state: State, name: str, at_ms: int, more: tuple[str, ...] = ()) -> 
 def _seen(state: State, candidate: Candidate, at_ms: int) -> ReplicaSeen:
     more = (("full",) if candidate.full else ()) + (("tried",) if candidate.tried else ())
     return seen_at(state, candidate.name, at_ms, more)
+
+
+def _work(weighed: Weighed) -> WorkSeen:
+    return WorkSeen(
+        name=weighed.name,
+        cached=weighed.cached,
+        uncached=weighed.uncached,
+        damage_m=weighed.damage_m,
+        promised=weighed.promised,
+        present=weighed.present,
+        batch=weighed.batch,
+        total=weighed.total,
+    )
 
 
 def _pin(choice: Choice, words: Explanation) -> PinSeen | None:

@@ -10,40 +10,39 @@ from trioroute.policy.explain import count
 from trioroute.replay.clock import ago, local_iso, span
 from trioroute.replay.present import replica_table, say, table
 from trioroute.replay.told import DecisionRow, Line, Moment, ReplicaTold, SessionTold
-from trioroute.replay.words import end_words
+
+_ALWAYS = ("decision", "time", "replica", "reason", "outcome", "ttfb")
+_IF_WIDE = ("attempt", "weight", "age", "model", "request")
+WIDE = 130
+"""Columns a screen needs for all; on a narrower one the latter go, for ids are never folded."""
 
 
-def decision_table(rows: Iterable[DecisionRow], now_ms: int) -> Table:
-    made = table(
-        "decision",
-        "time",
-        "age",
-        "request",
-        "model",
-        "weight",
-        "replica",
-        "reason",
-        "attempt",
-        "outcome",
-        "ttfb",
-        right=("weight", "attempt", "ttfb"),
-    )
+def decision_table(rows: Iterable[DecisionRow], now_ms: int, width: int = WIDE) -> Table:
+    """One line a decision, whatever the width: what it is short for, ``--decision`` tells."""
+    wide = width >= WIDE
+    names = (*_ALWAYS, *_IF_WIDE) if wide else _ALWAYS
+    made = table(*names, right=("weight", "attempt", "ttfb"))
+    for column in made.columns:
+        column.no_wrap, column.overflow = True, "ellipsis"
     for row in rows:
         end = row.end
-        outcome = end_words(end.outcome, end.cause, end.blame, end.status) if end else "in flight"
-        made.add_row(
+        cells: list[str | Text] = [
             row.decision,
-            local_iso(row.at_ms)[:23],
-            ago(row.at_ms, now_ms),
-            Text(row.request_id),
-            Text(row.model),
-            count(row.weight_m),
+            local_iso(row.at_ms)[: 23 if wide else 19],
             Text(row.replica),
             row.reason,
-            str(row.attempt),
-            outcome,
+            end.outcome if end is not None else "in flight",
             span(end.ttfb_ms) if end is not None and end.ttfb_ms is not None else "",
-        )
+        ]
+        if wide:
+            cells += [
+                str(row.attempt),
+                count(row.weight_m),
+                ago(row.at_ms, now_ms),
+                Text(row.model),
+                Text(row.request_id),
+            ]
+        made.add_row(*cells)
     return made
 
 
@@ -71,7 +70,7 @@ def present_session(console: Console, told: SessionTold, now_ms: int) -> None:
         "bold",
     )
     _left_out(console, told.left_out)
-    console.print(decision_table(told.decisions, now_ms))
+    console.print(decision_table(told.decisions, now_ms, console.width))
     console.print()
     say(console, f"{len(told.pin_events)} pin events", "bold")
     console.print(_lines(told.pin_events))

@@ -10,7 +10,7 @@ from rich.text import Text
 from trioroute.policy.explain import Step, count
 from trioroute.replay.clock import ago, span
 from trioroute.replay.followed import as_fields
-from trioroute.replay.told import Attempt, End, Followed, ReplicaSeen, Told
+from trioroute.replay.told import Attempt, End, Followed, ReplicaSeen, Told, WorkSeen
 from trioroute.replay.verify import Verified
 from trioroute.replay.words import end_words
 
@@ -44,7 +44,10 @@ def present_told(console: Console, told: Told, now_ms: int) -> None:
     say(console, told.sentence, "bold")
     _request(console, told, now_ms)
     console.print()
-    console.print(replica_table(told.replicas, told.replica))
+    if told.work:
+        console.print(work_table(told.replicas, told.work, told.replica))
+    else:
+        console.print(replica_table(told.replicas, told.replica))
     console.print()
     for step in told.steps:
         _step(console, step)
@@ -114,6 +117,35 @@ def replica_table(replicas: Iterable[ReplicaSeen], winner: str | None = None) ->
             count(seen.effective_running_m),
             count(seen.effective_waiting_m),
             span(seen.cooldown_ms) if seen.cooldown_ms else "",
+            " ".join(seen.flags),
+            style="bold" if seen.name == winner else "",
+        )
+    return made
+
+
+def work_table(
+    replicas: Iterable[ReplicaSeen], work: Iterable[WorkSeen], winner: str | None = None
+) -> Table:
+    """The replicas of a ``least-work`` decision and what each would have had to do, in tokens."""
+    right = ("in flight", "cached", "uncached", "x", "promised", "batch", "total")
+    columns = ("", "replica", "state", "scraped", *right, "flags")
+    made = table(*columns, right=right, gap=1)
+    known = {one.name: one for one in work}
+    for seen in replicas:
+        one = known.get(seen.name)
+        sums = [""] * 6
+        if one is not None:
+            damage = count(one.damage_m)
+            numbers = (one.promised, one.batch, one.total)
+            sums = [f"{one.cached:,}", f"{one.uncached:,}", damage, *(f"{n:,}" for n in numbers)]
+        scraped = f"{seen.running}+{seen.waiting}" if seen.running is not None else "unknown"
+        made.add_row(
+            ">" if seen.name == winner else "",
+            Text(seen.name),
+            seen.state,
+            scraped,
+            str(seen.in_flight if one is None else one.present),
+            *sums,
             " ".join(seen.flags),
             style="bold" if seen.name == winner else "",
         )

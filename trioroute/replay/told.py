@@ -52,6 +52,24 @@ class ReplicaSeen:
 
 
 @attrs.frozen(kw_only=True)
+class WorkSeen:
+    """What a candidate of ``least-work`` would have had to do, in tokens (RULES 9).
+
+    ``total`` = ``uncached`` * ``damage_m`` / 1000 + ``promised`` + ``batch``, the last for the
+    ``present`` requests.
+    """
+
+    name: str
+    cached: int
+    uncached: int
+    damage_m: int
+    promised: int
+    present: int
+    batch: int
+    total: int
+
+
+@attrs.frozen(kw_only=True)
 class PinSeen:
     """The pin that step 4 looked at; ``spills`` in a row before this decision."""
 
@@ -185,6 +203,7 @@ class Followed:
 class Told:
     """One decision, explained. ``recorded`` and ``recomputed`` are filled if they differ.
 
+    ``work`` is empty but for ``least-work``, and follows its candidates.
     ``difference`` is None when today's code decides the same from the same past (verified).
     """
 
@@ -203,6 +222,7 @@ class Told:
     because: str
     min_running_m: int
     replicas: tuple[ReplicaSeen, ...]
+    work: tuple[WorkSeen, ...]
     steps: tuple[Step, ...]
     pin: PinSeen | None
     earlier: tuple[Attempt, ...]

@@ -72,7 +72,7 @@ class _Different(Exception):
 
 def decide_again(state: State, event: Dispatched, at_ms: int) -> list[Event]:
     """What today's code decides from ``state`` for the request of a recorded decision."""
-    return decide(state, arrive_of(event, at_ms))
+    return decide(state, arrive_of(event, at_ms, state))
 
 
 def made_by(event: Event, number: int) -> bool:

@@ -12,6 +12,7 @@ class PageReading:
     kv_m: int | None = None
     tokens: int | None = None
     asleep: bool = False
+    cache_tokens: int | None = None
 
     @property
     def has_load(self) -> bool:

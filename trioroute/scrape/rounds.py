@@ -231,6 +231,7 @@ class Rounds:
             asleep=page.asleep,
             own=good.own,
             models=good.models if changed else None,
+            cache_tokens=page.cache_tokens,
         )
 
     async def _hand_on_later(self, batch: dict[str, Reading]) -> None:

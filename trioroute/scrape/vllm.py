@@ -16,7 +16,9 @@ KV = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
 TOKENS = ("vllm:generation_tokens_total", "vllm:generation_tokens")
 SLEEP = "vllm:engine_sleep_state"
 
-WANTED: tuple[str, ...] = (RUNNING, WAITING, *KV, *TOKENS, SLEEP)
+CACHE = "vllm:cache_config_info"
+
+WANTED: tuple[str, ...] = (RUNNING, WAITING, *KV, *TOKENS, SLEEP, CACHE)
 
 COUNT_MAX = 2**53
 """Beyond it a float counts no more; such a value is unknown (and would not fit the log)."""
@@ -56,6 +58,7 @@ def fold(samples: Iterable[Sample]) -> PageReading:
         kv_m=_fullest(_first(series, KV)),
         tokens=_sum(_first(series, TOKENS)),
         asleep=_asleep(series.get(SLEEP, {})),
+        cache_tokens=_cache_tokens(series.get(CACHE, {})),
     )
 
 
@@ -99,3 +102,26 @@ def _asleep(series: Series) -> bool:
         value == 1 and dict(labels).get("sleep_state", "awake") != "awake"
         for labels, value in series.items()
     )
+
+
+def _cache_tokens(series: Series) -> int | None:
+    """Tokens that fit into the KV cache, summed over the engines; one unknown makes it unknown.
+
+    Releases that tell no ``kv_cache_size_tokens`` tell the number and size of blocks.
+    """
+    total = 0
+    for key in series:
+        labels = dict(key)
+        told = _whole(labels.get("kv_cache_size_tokens"))
+        if told is None:
+            blocks, size = _whole(labels.get("num_gpu_blocks")), _whole(labels.get("block_size"))
+            told = blocks * size if blocks is not None and size is not None else None
+        if told is None:
+            return None
+        total += told
+    return total if 0 < total <= COUNT_MAX else None
+
+
+def _whole(text: str | None) -> int | None:
+    """The number, unless it is none such as ``None``, or one that no engine has."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else None

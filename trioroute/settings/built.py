@@ -95,9 +95,9 @@ SECTIONS: tuple[KeyInfo, ...] = (
         "policy",
         (
             "name",
-            choice("soft-sticky", unbuilt={"least-work": "soft-sticky is the only policy so far"}),
+            choice("soft-sticky", "least-work"),
             '"soft-sticky"',
-            "The rules by which a replica is chosen (RULES 4).",
+            "The rules by which a replica is chosen (RULES 4, 9).",
         ),
         ("load", choice("counted", "literal"), '"counted"', _LITERAL),
         ("slack.session", number(0, MILLION), "1", "More running than the least a session bears."),

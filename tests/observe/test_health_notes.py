@@ -1,0 +1,28 @@
+"""Health in the process log."""
+
+import logging
+
+import pytest
+
+from tests.rig import Rig
+from trioroute.observe import HealthNotes
+
+
+def test_every_step_out_of_traffic_and_back_is_a_line(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.router.listeners.append(HealthNotes(rig.state, "the log").listen)
+    with caplog.at_level(logging.INFO, "trioroute.health"):
+        rig.live("a", "b")
+        rig.eject("a")
+        rig.calm(60, "a", "b")
+        rig.drain("b")
+        rig.eject("a")
+    lines = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert ("INFO", "replica a LIVE") in lines
+    out = "replica a EJECTED for 30 s at least (refused; eject 1 in a row)"
+    assert ("WARNING", f"{out}: trioroute replay the log --replica a") in lines
+    assert ("INFO", "replica a PROBING: back with limited traffic") in lines
+    assert ("INFO", "replica b DRAINING") in lines
+    assert lines[-2][1].startswith("replica a EJECTED for 60 s")
+    assert lines[-1] == ("ERROR", "nobody is routable: all 2 replicas are out of traffic")

@@ -1,0 +1,1 @@
+"""The simulator: its engines against closed forms and a real vLLM, its guarantees, its bytes."""

@@ -1,0 +1,53 @@
+"""Health in the process log: a line when a replica leaves traffic, returns, drains or joins.
+
+Told by the events themselves, so it cannot say anything else than the event log does.
+"""
+
+import logging
+
+from trioroute.events import Draining, Ejected, Live, Orphaned, Probing, ReplicaJoined, ReplicaLeft
+from trioroute.projections import State
+from trioroute.router import Decided
+
+logger = logging.getLogger("trioroute.health")
+
+
+class HealthNotes:
+    """A listener of the router; plain and quick."""
+
+    def __init__(self, state: State, log: str) -> None:
+        self._state = state
+        self._log = log
+
+    def listen(self, decided: Decided) -> None:
+        for event in decided.events:
+            if isinstance(event, Ejected):
+                self._ejected(event)
+            elif isinstance(event, Live):
+                logger.info("replica %s LIVE", event.replica)
+            elif isinstance(event, Probing):
+                logger.info("replica %s PROBING: back with limited traffic", event.replica)
+            elif isinstance(event, Draining):
+                logger.info("replica %s %s", event.replica, "DRAINING" if event.on else "undrained")
+            elif isinstance(event, ReplicaJoined):
+                logger.info("replica %s joined or changed: %s", event.replica, event.url)
+            elif isinstance(event, ReplicaLeft):
+                logger.info("replica %s left", event.replica)
+            elif isinstance(event, Orphaned):
+                logger.info("%d requests ran when the last run died", len(event.dispatches))
+
+    def _ejected(self, event: Ejected) -> None:
+        cooldown_s = (event.until_ms - self._state.at_ms + 999) // 1000
+        logger.warning(
+            "replica %s EJECTED for %d s at least (%s; eject %d in a row): "
+            "trioroute replay %s --replica %s",
+            event.replica,
+            cooldown_s,
+            event.cause,
+            event.n,
+            self._log,
+            event.replica,
+        )
+        words = [self._state.standing(name) for name in self._state.fleet.replicas]
+        if not any(word in ("LIVE", "PROBING") for word in words):
+            logger.error("nobody is routable: all %d replicas are out of traffic", len(words))
