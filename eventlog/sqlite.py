@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from eventlog.chain import chain_entries, check_entries
-from eventlog.errors import LogMissing, StoreClosed, VersionConflict
+from eventlog.errors import LogMissing, StoreClosed, StoreFailed, VersionConflict
 from eventlog.ownership import Ownership
 from eventlog.reading import SqliteReader
 from eventlog.record import Appended, Entry, Head, Record, same_entries
@@ -77,6 +77,7 @@ class SqliteStore:
         self._reader = reader
         self._lock = threading.Lock()
         self._last: tuple[str, int, Head] | None = None
+        self._identity: tuple[int, int] | None = None
 
     @classmethod
     def open(
@@ -120,6 +121,7 @@ class SqliteStore:
         check_entries(stream, entries, expected)
         with self._lock:
             connection = self._writer()
+            self._check_in_place()
             last, self._last = self._last, None  # only a successful append remembers
             with sqlite_errors(self._file.path):
                 if last is not None and last[:2] == (stream, expected):
@@ -136,6 +138,21 @@ class SqliteStore:
         if same_entries(there, entries):
             return Appended(there[0].seq, there[-1].seq, already=True)
         raise VersionConflict(stream, expected, actual)
+
+    def _check_in_place(self) -> None:
+        """SQLite would go on writing to a file that nobody can find any more."""
+        path = self._file.path
+        try:
+            found = path.stat()
+        except OSError as exc:
+            raise StoreFailed(str(path), f"the log file is gone ({exc.strerror})") from exc
+        identity = (found.st_dev, found.st_ino)
+        if self._identity is None:
+            self._identity = identity
+        elif identity != self._identity:
+            raise StoreFailed(
+                str(path), "the log file was replaced while it was written: put it back or restart"
+            )
 
     def _look_and_insert(
         self, connection: sqlite3.Connection, stream: str, entries: Sequence[Entry], expected: int

@@ -162,10 +162,10 @@ def rounds_of(parts: Parts, environ: Mapping[str, str]) -> Rounds:
         return known.models if known is not None else ()
 
     def on_readings(readings: Mapping[str, Reading]) -> None:
-        router.handle(c.Observe(at_ms=now_ms(), readings=dict(readings)))
+        parts.tell(c.Observe(at_ms=now_ms(), readings=dict(readings)))
 
     def on_failure(name: str, cause: Cause, status: int | None) -> None:
-        router.handle(c.ObserveFailure(at_ms=now_ms(), replica=name, cause=cause, status=status))
+        parts.tell(c.ObserveFailure(at_ms=now_ms(), replica=name, cause=cause, status=status))
 
     def on_scrape(_name: str, _result: str, seconds: float) -> None:
         parts.timings.scrape.observe_s(seconds)

@@ -3,7 +3,7 @@
 import secrets
 from pathlib import Path
 
-from eventlog import LogReader
+from eventlog import LogDamaged, LogReader
 from trioroute.events import decode
 from trioroute.projections import State, apply
 
@@ -13,12 +13,14 @@ KEY_BYTES = 32
 
 
 def recover(reader: LogReader, stream: str) -> State:
-    """Fold a whole stream, page by page. Raises UnreadableEvent for a log of a newer release."""
+    """Fold a whole stream, page by page. Raises UnreadableEvent for a newer release, LogDamaged."""
     state = State()
     after = 0
     while True:
         page = reader.read_stream(stream, after, PAGE)
         for record in page:
+            if record.version != state.position + 1:
+                raise LogDamaged(stream, record.seq, f"gap before version {record.version}")
             event = decode(record.kind, record.schema, record.body)
             apply(state, record.version, record.at_ms, event)
         if len(page) < PAGE:

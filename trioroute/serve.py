@@ -18,6 +18,7 @@ import attrs
 import trio
 
 import trioroute
+from eventlog import StoreFailed
 from eventlog.journal import Journal
 from eventlog.sqlite import SqliteReader
 from trioroute.assembly import Parts, begin, rounds_of
@@ -34,6 +35,9 @@ logger = logging.getLogger("trioroute")
 
 TICK_S = 0.5
 LOOP_LAG_EVERY_MS = 250
+EXPLAIN_AT_ONCE = 1
+"""Folding a log takes the interpreter's lock from the traffic: one at a time."""
+
 CONNECTIONS_MAX = 8192
 NO_LIMIT_MS = 1_000_000_000
 """Eleven days: what a limit of 0 (off) is where a number is needed."""
@@ -46,10 +50,17 @@ GC_THRESHOLD = 50_000
 
 
 async def tick(parts: Parts) -> None:
-    """Let time pass in the core: expiries, returns to traffic, checks."""
+    """Let time pass in the core: expiries, returns to traffic, checks. Tell of a log in trouble."""
+    was_failing = False
     while True:
         await trio.sleep(TICK_S)
         parts.tell(c.Tick(at_ms=parts.now_ms()))
+        failing = parts.journal.failing
+        if failing is not None and not was_failing:
+            logger.error("the event log cannot be written, requests get 503: %s", failing)
+        elif failing is None and was_failing:
+            logger.info("the event log is written again")
+        was_failing = failing is not None
 
 
 def readiness(parts: Parts) -> tuple[bool, str]:
@@ -87,11 +98,19 @@ class JournalView:
 
 
 def admin_desk(parts: Parts) -> AdminDesk:
+    explaining = trio.CapacityLimiter(EXPLAIN_AT_ONCE)
+
     async def explain(router: str, number: int) -> dict[str, Any] | None:
         if router != parts.router.state.router or number > parts.journal.position:
             return None
-        await parts.journal.durable(number)
-        return await trio.to_thread.run_sync(_explain, parts.directory, router, number)
+        gate_s = parts.settings.in_force.log.gate_wait_ms / 1000
+        with trio.move_on_after(gate_s) as waited:
+            await parts.journal.durable(number)
+        if waited.cancelled_caught:
+            raise StoreFailed(str(parts.directory), "this decision is not on disk yet")
+        return await trio.to_thread.run_sync(
+            _explain, parts.directory, router, number, limiter=explaining
+        )
 
     def drain(name: str, on: bool) -> bool:
         if name not in parts.router.state.fleet.replicas:
@@ -123,15 +142,20 @@ async def run(
     parts: Parts, environ: Mapping[str, str], announce: Callable[[str, str], None]
 ) -> None:
     """Serve until a signal; returns when the log holds everything. ``announce(api, admin)``."""
+    hurry = trio.CancelScope()
     try:
-        async with trio.open_nursery() as log_nursery:
-            await log_nursery.start(parts.journal.run)
-            begin(parts)
-            try:
-                await _serve(parts, environ, announce)
-            finally:
-                parts.router.handle(c.Stop(at_ms=parts.now_ms(), cause="signal"))
-                parts.journal.close()
+        async with trio.open_nursery() as signals:
+            signals.start_soon(_heed_signals, parts, hurry)
+            async with trio.open_nursery() as log_nursery:
+                await log_nursery.start(parts.journal.run)
+                begin(parts)
+                try:
+                    with hurry:
+                        await _serve(parts, environ, announce)
+                finally:
+                    parts.router.handle(c.Stop(at_ms=parts.now_ms(), cause="signal"))
+                    parts.journal.close()
+            signals.cancel_scope.cancel()
     finally:
         await parts.desk.upstreams.aclose()
 
@@ -144,7 +168,6 @@ async def _serve(
     admin_limits = attrs.evolve(limits, body_bytes=ADMIN_BODY_BYTES, graceful_timeout_s=1.0)
     admin_stop = trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_heed_signals, parts, nursery.cancel_scope)
         nursery.start_soon(tick, parts)
         nursery.start_soon(parts.desk.watch.run)
         nursery.start_soon(watch_loop_lag, parts.timings, time.perf_counter_ns, LOOP_LAG_EVERY_MS)
@@ -215,16 +238,18 @@ def _settle_memory() -> None:
     gc.set_threshold(GC_THRESHOLD, 20, 50)
 
 
-async def _heed_signals(parts: Parts, everything: trio.CancelScope) -> None:
-    """SIGTERM and SIGINT drain; a second one hurries. SIGHUP is noted, not obeyed yet."""
+async def _heed_signals(parts: Parts, hurry: trio.CancelScope) -> None:
+    """SIGTERM and SIGINT drain; a second one hurries; none keeps the log from being closed.
+
+    SIGHUP is noted, not obeyed yet.
+    """
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         async for number in received:
             if number == signal.SIGHUP:
                 logger.warning("SIGHUP: reloading is not built yet; restart to change settings")
             elif parts.desk.stopping:
                 logger.warning("second signal: ending what is still running")
-                everything.cancel()
-                return
+                hurry.cancel()
             else:
                 running = len(parts.router.state.load.flights)
                 logger.info("signal %d: draining, %d requests in flight", number, running)

@@ -138,6 +138,21 @@ def test_a_second_signal_hurries(fleet: Fleet) -> None:
     router.verify()
 
 
+def test_many_signals_at_once_still_close_the_log(fleet: Fleet) -> None:
+    fleet.engine("--decode-tokens-per-s=2")
+    router = fleet.router(server_graceful_timeout="60s").ready()
+    with httpx.stream(
+        "POST", router.url + COMPLETIONS, json=chat(stream=True, max_tokens=500), timeout=20
+    ) as answer:
+        assert answer.status_code == 200
+        for _ in range(4):
+            router.popen.send_signal(signal.SIGTERM)
+            time.sleep(0.01)
+        assert router.popen.wait(5) == 0
+    assert "Stopped" in kinds_in(router.log)
+    router.verify()
+
+
 def test_ports_in_use_are_named(fleet: Fleet, tmp_path: Path) -> None:
     engine = fleet.engine().ready()
     with socket.socket() as taken:

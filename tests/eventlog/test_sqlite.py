@@ -338,3 +338,20 @@ def test_an_older_format_is_migrated_when_it_is_opened_for_writing(
     monkeypatch.undo()
     with pytest.raises(NewerLog):
         SqliteStore.open(log)
+
+
+def test_a_file_that_was_removed_is_noticed_and_written_again_when_it_is_back(log: Path) -> None:
+    store = SqliteStore.open(log, sync="normal")
+    try:
+        store.append("a", some_entries(1), 10)
+        file = log / "log-1.sqlite"
+        kept = file.rename(log / "kept")
+        with pytest.raises(StoreFailed, match="gone"):
+            store.append("a", some_entries(1), 11)
+        file.write_bytes(b"")
+        with pytest.raises(StoreFailed, match="replaced"):
+            store.append("a", some_entries(1), 11)
+        kept.rename(file)
+        assert store.append("a", some_entries(1), 11).first == 12
+    finally:
+        store.close()

@@ -159,3 +159,9 @@ def test_the_boundary_may_be_quoted() -> None:
     assert multipart_model(quoted, MODEL + END) == "org/m-1"
     for kind in (b"multipart/form-data", b"text/plain; boundary=XX", b""):
         assert multipart_model([(b"content-type", kind)], MODEL + END) is None
+
+
+def test_a_body_of_too_many_values_is_refused_before_they_are_made() -> None:
+    with pytest.raises(UnusableBody, match="more than 200000"):
+        read_json(b'{"a":[' + b"[]," * 200_001 + b"0]}")
+    assert read_json(b'{"a":[' + b"[]," * 100_000 + b"0]}")

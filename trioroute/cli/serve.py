@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import sys
 from contextlib import closing
 from functools import partial
@@ -78,6 +79,7 @@ def serve_command(
     )
     # Hypercorn announces each port through it; the line below says all there is to say.
     logging.getLogger("trioroute.proxy").setLevel(logging.WARNING)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the router heeds it: no reload yet
     serve.raise_file_limit()
     end_in_words(partial(_open_and_run, settings), FAILURES)
 
@@ -107,4 +109,7 @@ def _run(parts: "assembly.Parts") -> None:
             err=True,
         )
 
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # What holds when the router does not heed signals any more: the last steps of its end.
+        signal.signal(number, signal.SIG_IGN)
     trio.run(serve.run, parts, os.environ, announce)

@@ -18,6 +18,9 @@ _MODEL_FIELD = re.compile(
     rb'content-disposition:[^\r\n]*[;\s]name="?model"?\s*(?:;|\r|$)', re.IGNORECASE
 )
 BOM = b"\xef\xbb\xbf"
+VALUES_MAX = 200_000
+"""Arrays and objects of a body: building more of them holds every stream up for a second."""
+
 PARTS_MAX = 1000
 PART_HEAD_BYTES = 4096
 MODEL_BYTES = 1024
@@ -71,6 +74,8 @@ def read_json(body: bytes) -> JsonObject:
     A byte order mark is passed over (RFC 8259 8.1 allows it), as the engines do.
     """
     body = body.removeprefix(BOM)
+    if len(body) > VALUES_MAX and body.count(b"[") + body.count(b"{") > VALUES_MAX:
+        raise UnusableBody(_invalid(f"the body holds more than {VALUES_MAX} arrays and objects"))
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:

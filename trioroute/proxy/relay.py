@@ -49,6 +49,7 @@ class Relay:
                 if following is None and not last:
                     following = await next_chunk(stream)
                     if following is None:
+                        await self._check_whole_events()
                         await self._send({"type": "http.response.body", "body": b""})
                 chunk = following
             self._settle_whole()
@@ -59,6 +60,18 @@ class Relay:
             # The official client hangs up at [DONE], often before the replica ends the body.
             if not ending.settled and watched.phase == "idle" and tap.done():
                 self._settle_whole()
+
+    async def _check_whole_events(self) -> None:
+        """A body that ends with its connection, in the middle of an event, was cut."""
+        attempt = self._attempt
+        stream, ending = attempt.stream, attempt.ending
+        if stream is None or not (stream.until_close and self._event_stream and self._readable):
+            return
+        tap = ending.tap
+        whole = not tap.bytes or tap.at_event_border() or tap.tail().rstrip().endswith(b"[DONE]")
+        if not whole:
+            ending.settle("upstream_cut", "fin", "replica")
+            await self.break_off("the replica's response broke off in the middle of an event")
 
     async def _start(self) -> None:
         attempt = self._attempt

@@ -51,7 +51,10 @@ class HangupWatch:
         self._watched: dict[int, Watched] = {}
 
     def add(self, fd: int, connection: Watched) -> None:
-        """Watch `fd` until `remove`."""
+        """Watch `fd` until `remove`. After `close` the connection is told to go at once."""
+        if self._epoll.closed:
+            connection.hang_up()
+            return
         self._watched[fd] = connection
         self._epoll.register(fd, select.EPOLLRDHUP | select.EPOLLET)
 

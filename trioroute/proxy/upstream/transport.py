@@ -36,6 +36,11 @@ class UpstreamStream(httpx.AsyncByteStream):
         """Whether the replica's own end of the body was read."""
         return self._parser.complete
 
+    @property
+    def until_close(self) -> bool:
+        """Whether only the end of the connection ends this body: a cut looks the same."""
+        return self._parser.until_close
+
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 

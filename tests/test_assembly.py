@@ -1,0 +1,61 @@
+"""The parts of a router, wired: what a full log and a broken one do to them."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from eventlog import Entry, JournalFull, LogDamaged
+from tests.rig import Rig
+from trioroute.assembly import Parts, assemble, begin, open_log, rounds_of
+from trioroute.clock import running_clock
+from trioroute.events import Reading
+from trioroute.policy import commands as c
+from trioroute.recovery import recover
+from trioroute.settings import load
+
+REPLICAS = ("gpu1=http://127.0.0.1:1",)
+
+
+class FullLog:
+    """Takes nothing but what must be taken."""
+
+    def offer(self, entries: Sequence[Entry], *, must_take: bool = False) -> int:
+        raise JournalFull(1, 1, 1, 1)
+
+
+def parts_in(directory: Path) -> Parts:
+    settings = load(None, environ={}, overrides={"log.path": str(directory), "replicas": REPLICAS})
+    return assemble(settings, open_log(settings.in_force), {})
+
+
+def test_scrapes_and_ticks_that_a_full_log_refuses_end_nothing(tmp_path: Path) -> None:
+    parts = parts_in(tmp_path / "log")
+    with closing(parts.store):
+        begin(parts)
+        position = parts.router.state.position
+        parts.router.log = FullLog()
+        rounds = rounds_of(parts, {})
+        reading = Reading(running=0, waiting=0, kv_m=0, tokens=0, asleep=False, own=0)
+        rounds._on_readings({"gpu1": reading})
+        rounds._on_failure("gpu1", "refused", None)
+        parts.tell(c.Tick(at_ms=running_clock()()))
+        assert parts.router.state.position == position
+
+
+def test_a_log_with_a_row_missing_is_damaged_and_says_where(rig: Rig) -> None:
+    rig.live("a", "b")
+    rig.use("s")
+
+    class Holed:
+        def read_stream(self, stream: str, after: int = 0, limit: int = 1000) -> object:
+            from eventlog import MemoryStore
+
+            store = MemoryStore()
+            store.append(stream, rig.log.entries, 0)
+            rows = store.read_stream(stream, after, limit)
+            return [row for row in rows if row.version != 3]
+
+    with pytest.raises(LogDamaged, match="gap before version 4"):
+        recover(Holed(), "router/r1")  # type: ignore[arg-type]  # reading is all that recovery does
