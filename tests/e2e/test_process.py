@@ -195,7 +195,7 @@ def test_two_clients_at_one_instant_do_not_share_the_idle_replica(fleet: Fleet) 
 
 
 def test_the_demo_shows_traffic_stops_cleanly_and_continues_its_log(tmp_path: Path) -> None:
-    for turn in range(2):
+    for turn, shown_s in enumerate((13, 3)):  # longer than an idle worker thread lives
         demo = Process(
             tmp_path / f"demo{turn}.out",
             "demo",
@@ -206,7 +206,8 @@ def test_the_demo_shows_traffic_stops_cleanly_and_continues_its_log(tmp_path: Pa
         )
         try:
             wait_for("traffic", partial(_shows, demo, " in flight"), 40)
-            time.sleep(3)
+            time.sleep(shown_s)
+            assert demo.popen.poll() is None, demo.text()
             assert demo.stop(signal.SIGINT) == 0, demo.text()
         finally:
             demo.popen.kill()
@@ -215,6 +216,8 @@ def test_the_demo_shows_traffic_stops_cleanly_and_continues_its_log(tmp_path: Pa
     assert verified.returncode == 0, verified.stdout
     assert "1 restart" in verified.stdout
     assert " 0 decisions" not in verified.stdout
+    cut = run_command("replay", str(tmp_path / "log"), "--last", "1000")
+    assert "upstream_cut" not in cut.stdout
 
 
 def _shows(process: Process, text: str) -> bool:

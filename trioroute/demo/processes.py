@@ -9,11 +9,15 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import trio
 
 PR_SET_PDEATHSIG = 1
 STOP_S = 10.0
+LOOK_S = 0.05
+
+Started = subprocess.Popen[bytes]
 START_S = 30.0
 
 
@@ -38,28 +42,37 @@ async def run_until_cancelled(
     arguments: Sequence[str],
     output: Path,
     *,
-    task_status: trio.TaskStatus[trio.Process] = trio.TASK_STATUS_IGNORED,
+    task_status: trio.TaskStatus[Started] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a command in its own process group, so that Ctrl-C reaches the demo alone.
 
     Its output goes to a file. When cancelled it gets SIGTERM and time to end in order.
     """
     with output.open("ab") as sink:
-        process = await trio.lowlevel.open_process(
-            list(arguments),
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=_die_with_parent,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
+        process = _begin(arguments, sink)
         task_status.started(process)
         try:
-            await process.wait()
+            await ended(process)
         finally:
             with trio.CancelScope(shield=True):
                 await _stop(process)
+
+
+def _begin(arguments: Sequence[str], sink: BinaryIO) -> Started:
+    """Start a child from this thread.
+
+    Trio's open_process starts it in a worker thread, and the kernel takes the end of that thread,
+    ten idle seconds later, for the death of the parent.
+    """
+    return subprocess.Popen(
+        list(arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=sink,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=_die_with_parent,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
 
 
 def _die_with_parent() -> None:
@@ -67,18 +80,24 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-async def _stop(process: trio.Process) -> None:
-    if process.returncode is not None:
+async def ended(process: Started) -> None:
+    """Return when the process is over."""
+    while process.poll() is None:  # noqa: ASYNC110  a child of subprocess has no event to wait for
+        await trio.sleep(LOOK_S)
+
+
+async def _stop(process: Started) -> None:
+    if process.poll() is not None:
         return
     process.send_signal(signal.SIGTERM)
     with trio.move_on_after(STOP_S):
-        await process.wait()
-    if process.returncode is None:
+        await ended(process)
+    if process.poll() is None:
         process.kill()
-        await process.wait()
+        await ended(process)
 
 
-async def accepts(address: str, process: trio.Process, output: Path) -> None:
+async def accepts(address: str, process: Started, output: Path) -> None:
     """Return when something listens there. Raises RuntimeError with the output if it ended."""
     host, _, port = address.rpartition(":")
     with trio.move_on_after(START_S):

@@ -10,7 +10,14 @@ import trio
 from rich.console import Console
 from rich.live import Live
 
-from trioroute.demo.processes import accepts, command, free_address, run_until_cancelled
+from trioroute.demo.processes import (
+    Started,
+    accepts,
+    command,
+    ended,
+    free_address,
+    run_until_cancelled,
+)
 from trioroute.demo.show import replica_line, replica_table, welcome
 from trioroute.demo.traffic import agents
 
@@ -58,7 +65,7 @@ async def _start_engines(options: DemoOptions, engines: trio.Nursery) -> list[st
         address = free_address(FIRST_ENGINE_PORT + number - 1)
         output = options.log / f"{name}.out"
         start = command("engine", "--listen", address, "--model", MODEL)
-        process: trio.Process = await engines.start(run_until_cancelled, start, output)
+        process: Started = await engines.start(run_until_cancelled, start, output)
         await accepts(address, process, output)
         replicas.append(f"{name}=http://{address}")
     return replicas
@@ -81,12 +88,12 @@ async def _with_router(options: DemoOptions, replicas: list[str]) -> None:
             if options.traffic:
                 users.start_soon(agents, f"http://{listen}/v1", MODEL, 1)
             users.start_soon(_show, f"http://{admin}/state")
-            await process.wait()
+            await ended(process)
             users.cancel_scope.cancel()
         raise RuntimeError(_how_it_ended(process, output))
 
 
-def _how_it_ended(process: trio.Process, output: Path) -> str:
+def _how_it_ended(process: Started, output: Path) -> str:
     if process.returncode is not None and process.returncode < 0:
         number = -process.returncode
         return f"the router was killed (signal {number}); start again to continue the log"
