@@ -27,3 +27,16 @@ async def test_the_answer_decides_the_outcome_if_its_last_word_was_passed_on(
             await raw.until(b"[DONE]")
             await raw.until(b"\n")
         assert (await rig.released()).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    "last, outcome", [(error(500), "upstream_error"), (token("b"), "client_gone")]
+)
+async def test_a_client_that_hangs_up_at_an_error_event_did_not_end_the_stream(
+    last: bytes, outcome: str
+) -> None:
+    async with whole(says(stream_head(), chunk(token("a")), chunk(last), hang=True)) as rig:
+        async with client(rig.port) as raw:
+            await raw.send(request())
+            await raw.until(last)
+        assert (await rig.released()).outcome == outcome

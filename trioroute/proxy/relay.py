@@ -57,9 +57,17 @@ class Relay:
             ending.settle("upstream_cut", error.cause, of_error(error).blame)
             await self.break_off(f"the replica's response broke off ({error.cause})")
         finally:
-            # The official client hangs up at [DONE], often before the replica ends the body.
-            if not ending.settled and watched.phase == "idle" and tap.done():
+            # The official client hangs up at [DONE], or at an error event, often before the replica
+            # ends the body: then the answer, not the hang-up, is how it ended.
+            if not ending.settled and watched.phase == "idle" and self._last_word_was_told():
                 self._settle_whole()
+
+    def _last_word_was_told(self) -> bool:
+        tap = self._attempt.ending.tap
+        if tap.done():
+            return True
+        told_events = self._event_stream and self._readable and tap.at_event_border()
+        return told_events and tap.error_at_end() is not None
 
     async def _check_whole_events(self) -> None:
         """A body that ends with its connection, in the middle of an event, was cut."""
