@@ -71,9 +71,8 @@ def readiness(parts: Parts) -> tuple[bool, str]:
     if since_ms is not None:
         return False, f"log stalled: {parts.journal.failing}"
     state = parts.router.state
-    standings = [state.standing(name) for name in state.fleet.replicas]
-    if not any(word in ("LIVE", "PROBING") for word in standings):
-        return False, f"no routable replica: {', '.join(standings) or 'none known'}"
+    if not state.anyone_routable():
+        return False, f"no routable replica: {', '.join(state.standings()) or 'none known'}"
     return True, "ready"
 
 

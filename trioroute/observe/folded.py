@@ -15,12 +15,12 @@ from trioroute.observe.shapes import (
     seconds_of,
 )
 from trioroute.observe.sight import Row, Sight, share
+from trioroute.projections.measure import ROUTABLE
 from trioroute.projections.tally import BOUNDS_MS
 from trioroute.projections.tally import Counter as Counted
 from trioroute.projections.tally import Histogram as HistogramMs
 
 _LES = seconds_of(BOUNDS_MS, 1000)
-_ROUTABLE = ("LIVE", "PROBING")
 
 
 def _by_model(sight: Sight, counted: Counted) -> Scalars:
@@ -72,7 +72,7 @@ def _score(sight: Sight) -> Scalars:
 
 
 def _fitness(row: Row, most_m: int) -> float:
-    if row.standing not in _ROUTABLE:
+    if row.standing not in ROUTABLE:
         return 0.0
     now = row.measured
     load = now.effective_running_m / most_m if most_m else 0.0

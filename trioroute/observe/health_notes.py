@@ -48,6 +48,6 @@ class HealthNotes:
             self._log,
             event.replica,
         )
-        words = [self._state.standing(name) for name in self._state.fleet.replicas]
-        if not any(word in ("LIVE", "PROBING") for word in words):
-            logger.error("nobody is routable: all %d replicas are out of traffic", len(words))
+        if not self._state.anyone_routable():
+            count = len(self._state.fleet.replicas)
+            logger.error("nobody is routable: all %d replicas are out of traffic", count)

@@ -12,6 +12,7 @@ from trioroute.events.words import DeadPin, PinKind, Reason, SpillCause
 from trioroute.policy.candidates import Candidate, look
 from trioroute.policy.commands import Arrive
 from trioroute.projections import Pin, State
+from trioroute.projections.measure import ROUTABLE
 
 Verdict = Literal["chosen", "wait", "unhealthy", "unknown_model", "exhausted"]
 """``wait``: only full replicas (RULES 4.7); ``exhausted``: a retry that has tried them all."""
@@ -95,7 +96,7 @@ def narrow(state: State, arrive: Arrive) -> Field | Choice:
     )
     if not pool and _never_served(state, arrive.model):
         return Choice("unknown_model", None, None, pool)
-    routable = tuple([c for c in pool if c.standing in ("LIVE", "PROBING")])  # step 1
+    routable = tuple([c for c in pool if c.standing in ROUTABLE])  # step 1
     if not routable:
         return _fallback(pool, arrive)
     untried = [c for c in routable if not c.tried]

@@ -12,6 +12,9 @@ from trioroute.projections.fleet import Replica
 from trioroute.projections.health import Health
 from trioroute.projections.load import ReplicaLoad
 
+ROUTABLE: tuple[ReplicaState, ...] = ("LIVE", "PROBING")
+"""The states that take new requests (RULES 4, step 1)."""
+
 
 @attrs.define
 class Measured:

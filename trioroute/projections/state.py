@@ -10,7 +10,7 @@ from trioroute.projections import fleet, health, load, pins, prompts, tally
 from trioroute.projections.fleet import Fleet
 from trioroute.projections.health import HealthTable
 from trioroute.projections.load import Flight, Load, ReplicaLoad
-from trioroute.projections.measure import Measured, measure, standing
+from trioroute.projections.measure import ROUTABLE, Measured, measure, standing
 from trioroute.projections.pins import Pins
 from trioroute.projections.prompts import Prompts
 from trioroute.projections.tally import Tally
@@ -40,6 +40,14 @@ class State:
     def standing(self, name: str) -> str:
         """The state word of a known replica (RULES 2)."""
         return standing(self.fleet.replicas[name], self.health[name])
+
+    def standings(self) -> list[str]:
+        """The state word of every replica, in the order they joined."""
+        return [self.standing(name) for name in self.fleet.replicas]
+
+    def anyone_routable(self) -> bool:
+        """Whether some replica takes new requests (RULES 4, step 1)."""
+        return any(word in ROUTABLE for word in self.standings())
 
     def measure(self, name: str, at_ms: int) -> Measured:
         known = self.load.replicas.get(name)

@@ -61,9 +61,8 @@ async def _health(desk: Desk, method: str, send: Send) -> None:
         await send_error(send, error, f"req-{desk.draw():016x}", [(b"allow", b"GET, HEAD")])
         return
     state = desk.router.state
-    standings = [state.standing(name) for name in state.fleet.replicas]
-    if any(word in ("LIVE", "PROBING") for word in standings):
+    if state.anyone_routable():
         await send_whole(send, 200, b"", b"text/plain")
     else:
-        text = f"no routable replica: {', '.join(standings) or 'none known'}\n"
+        text = f"no routable replica: {', '.join(state.standings()) or 'none known'}\n"
         await send_whole(send, 503, text.encode("ascii"), b"text/plain")
