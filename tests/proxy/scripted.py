@@ -80,7 +80,7 @@ class Replica:
 
 
 @asynccontextmanager
-async def replica(script: Script) -> AsyncIterator[Replica]:
+async def replica(script: Script, port: int = 0) -> AsyncIterator[Replica]:
     """Runs the script on every connection; closes it when the script returns."""
     made = Replica()
 
@@ -95,7 +95,7 @@ async def replica(script: Script) -> AsyncIterator[Replica]:
             peer.gone.set()
 
     async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(partial(trio.serve_tcp, handle, 0, host="127.0.0.1"))
+        listeners = await nursery.start(partial(trio.serve_tcp, handle, port, host="127.0.0.1"))
         made.port = listeners[0].socket.getsockname()[1]
         yield made
         nursery.cancel_scope.cancel()

@@ -1,0 +1,1 @@
+"""Faults that operators of routers reported, each as a test from outside (README.md)."""

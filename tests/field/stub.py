@@ -1,0 +1,86 @@
+"""A scripted replica that also has the pages a router reads: health, models and metrics."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import attrs
+
+from tests.proxy.replies import reply
+from tests.proxy.scripted import Peer, Script, replica
+
+Page = Callable[[Peer], Awaitable[None]]
+MODEL = "m"
+
+
+def load_page(running: object, waiting: object, kv: object = 0.1, model: str = MODEL) -> bytes:
+    """A metrics page with vLLM's names."""
+    label = f'{{engine="0",model_name="{model}"}}'
+    lines = (
+        f"vllm:num_requests_running{label} {running}",
+        f"vllm:num_requests_waiting{label} {waiting}",
+        f"vllm:kv_cache_usage_perc{label} {kv}",
+    )
+    return "\n".join([*lines, ""]).encode()
+
+
+@attrs.define
+class Stub:
+    """``script`` gets the connections that carry requests; the pages are answered here.
+
+    ``page`` is the whole metrics text, or a script of its own for its connection. ``peers`` and
+    ``taken`` are the connections and requests of clients, not those of scrapes.
+    """
+
+    script: Script
+    page: bytes | Page = attrs.field(factory=lambda: load_page(0, 0))
+    models: tuple[str, ...] = (MODEL,)
+    name: str = ""
+    port: int = 0
+    peers: list[Peer] = attrs.field(factory=list)
+    scrapes: int = 0
+    open_scrapes: int = 0
+    most_open_scrapes: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def open(self) -> int:
+        """Connections of clients' requests that the router still holds."""
+        return sum(not peer.gone.is_set() for peer in self.peers)
+
+    async def __call__(self, peer: Peer) -> None:
+        first = await peer.request()
+        if not first:
+            return
+        path = first.split(b" ", 2)[1]
+        if path == b"/metrics":
+            await self._scraped(peer)
+        elif path in (b"/health", b"/v1/models") and first.startswith(b"GET"):
+            data = ",".join(f'{{"id":"{model}"}}' for model in self.models)
+            await peer.send(reply(f'{{"data":[{data}]}}'.encode()))
+        else:
+            self.peers.append(peer)
+            peer.received = first + peer.received
+            await self.script(peer)
+
+    async def _scraped(self, peer: Peer) -> None:
+        self.scrapes += 1
+        self.open_scrapes += 1
+        self.most_open_scrapes = max(self.most_open_scrapes, self.open_scrapes)
+        try:
+            if callable(self.page):
+                await self.page(peer)
+            else:
+                await peer.send(reply(self.page, 200, "content-type: text/plain"))
+        finally:
+            self.open_scrapes -= 1
+
+
+@asynccontextmanager
+async def listening(stub: Stub) -> AsyncIterator[Stub]:
+    """The stub accepts connections, on its old port if it had one."""
+    async with replica(stub, port=stub.port) as made:
+        stub.port = made.port
+        yield stub
