@@ -9,7 +9,7 @@ import gc
 import json
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from eventlog.record import Record
 from eventlog.sqlite import SqliteReader
 from tests.field.stub import MODEL, Stub, listening
 from tests.listlog import refold
@@ -123,9 +122,10 @@ class Site:
         return str((await self.state(name))["state"])
 
     async def becomes(self, name: str, standing: str, within_s: float = 5) -> None:
-        with trio.fail_after(within_s):
-            while await self.standing(name) != standing:
-                await trio.sleep(0.02)
+        async def there() -> bool:
+            return await self.standing(name) == standing
+
+        await _poll(there, within_s)
 
     async def in_flight(self) -> list[int]:
         found = json.loads((await self.admin("/state")).body)["replicas"]
@@ -133,9 +133,11 @@ class Site:
 
     async def quiet(self) -> None:
         """Nothing is in flight, as ``/state`` tells it."""
-        with trio.fail_after(5):
-            while any(await self.in_flight()):
-                await trio.sleep(0.02)
+
+        async def idle() -> bool:
+            return not any(await self.in_flight())
+
+        await _poll(idle, 5)
 
     async def metrics(self) -> Counter[tuple[str, ...]]:
         """Every sample: its name and its label values in the order of their names."""
@@ -157,7 +159,7 @@ class Site:
         found = [e.decode(row.kind, row.schema, row.body) for row in self.rows()]
         return [event for event in found if not kinds or isinstance(event, kinds)]
 
-    def rows(self) -> list[Record]:
+    def rows(self) -> list[Any]:
         with closing(SqliteReader.open(self.log)) as reader:
             return list(Source(reader).records())
 
@@ -248,7 +250,14 @@ async def site(
         nursery = await stack.enter_async_context(trio.open_nursery())
         nursery.start_soon(serve)
         await eventually(lambda: ports)
-        made = Site(parts, {stub.name: stub for stub in stubs}, *ports, directory / "log", caplog)
+        made = Site(
+            parts,
+            {stub.name: stub for stub in stubs},
+            ports[0],
+            ports[1],
+            directory / "log",
+            caplog,
+        )
         try:
             if live:
                 for stub in stubs:
@@ -264,6 +273,14 @@ async def site(
             nursery.cancel_scope.cancel()
             gc.unfreeze()
             gc.set_threshold(700, 10, 10)
+
+
+async def _poll(check: Callable[[], Awaitable[bool]], within_s: float) -> None:
+    with trio.fail_after(within_s):
+        while True:
+            if await check():
+                return
+            await trio.sleep(0.02)
 
 
 def _port(url: str) -> int:
