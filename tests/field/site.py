@@ -30,7 +30,7 @@ from trioroute.projections.digest import digest
 from trioroute.replay.read import Source
 from trioroute.replay.verify import verify
 from trioroute.serve import run
-from trioroute.settings import load
+from trioroute.settings import Settings, load
 
 NAMES = "abcdefgh"
 CANARY = "canary-7f3a"
@@ -228,16 +228,7 @@ async def site(
         for name, stub in zip(NAMES, stubs, strict=False):
             stub.name = name
             await stack.enter_async_context(listening(stub))
-        chosen = {key.replace("__", "."): value for key, value in settings.items()}
-        overrides: dict[str, object] = {
-            **QUICK,
-            **chosen,
-            "server.listen": "127.0.0.1:0",
-            "server.admin": "127.0.0.1:0",
-            "log.path": str(directory / "log"),
-            "replicas": tuple(f"{stub.name}={stub.url}" for stub in stubs),
-        }
-        loaded = load(None, environ=environ, overrides=overrides)
+        loaded = _settings(directory, stubs, environ, settings)
         store = stack.enter_context(closing(open_log(loaded.in_force)))
         parts = assemble(loaded, store, environ)
         ports: list[int] = []
@@ -273,6 +264,20 @@ async def site(
             nursery.cancel_scope.cancel()
             gc.unfreeze()
             gc.set_threshold(700, 10, 10)
+
+
+def _settings(
+    directory: Path, stubs: Sequence[Stub], environ: dict[str, str], chosen: dict[str, object]
+) -> Settings:
+    overrides: dict[str, object] = {
+        **QUICK,
+        **{key.replace("__", "."): value for key, value in chosen.items()},
+        "server.listen": "127.0.0.1:0",
+        "server.admin": "127.0.0.1:0",
+        "log.path": str(directory / "log"),
+        "replicas": tuple(f"{stub.name}={stub.url}" for stub in stubs),
+    }
+    return load(None, environ=environ, overrides=overrides)
 
 
 async def _poll(check: Callable[[], Awaitable[bool]], within_s: float) -> None:

@@ -19,7 +19,7 @@ def named() -> list[tuple[str, str]]:
     return [found for _, last in rows() for found in TEST.findall(last)]
 
 
-def tests_in(file: str) -> set[str]:
+def functions_of(file: str) -> set[str]:
     tree = ast.parse((FIELD / file).resolve().read_text("utf-8"))
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     return {node.name for node in ast.walk(tree) if isinstance(node, functions)}
@@ -32,12 +32,12 @@ def test_rows_are_in_order_and_each_number_has_one() -> None:
 
 def test_every_test_that_a_row_names_exists() -> None:
     assert named()
-    missing = [f"{file}::{test}" for file, test in named() if test not in tests_in(file)]
+    missing = [f"{file}::{test}" for file, test in named() if test not in functions_of(file)]
     assert not missing
 
 
 def test_every_test_of_the_folder_has_its_row() -> None:
     known = set(named())
     for path in sorted(FIELD.glob("test_*.py")):
-        for test in sorted(tests_in(path.name)):
+        for test in sorted(functions_of(path.name)):
             assert not test.startswith("test_") or (path.name, test) in known, test
