@@ -9,6 +9,7 @@ from eventlog.conformance import some_entries
 from eventlog.faults import FaultyStore
 from eventlog.journal import Journal
 from eventlog.record import same_entries
+from eventlog.writer import COMMIT_EVERY_S
 
 
 def waiting_batch(count: int, size: int = 2) -> list[Entry]:
@@ -75,6 +76,20 @@ async def test_an_offer_is_never_split_between_commits(threaded: bool) -> None:
     assert commits == [6, 6, 9]
     assert journal.commits == 3
     assert same_entries(store.read(), some_entries(21))
+
+
+async def test_commits_keep_their_distance_so_that_offers_gather() -> None:
+    journal = Journal(MemoryStore(), "a")
+    async with trio.open_nursery() as nursery:
+        await nursery.start(journal.run)
+        began_s = trio.current_time()
+        for n in range(200):
+            journal.offer(some_entries(1, n))
+            await trio.sleep(0.0003)
+        await journal.durable(200)
+        took_s = trio.current_time() - began_s
+        assert journal.commits <= took_s / COMMIT_EVERY_S + 2
+        journal.close()
 
 
 async def test_durable_wakes_only_those_whose_version_is_covered() -> None:
