@@ -277,7 +277,12 @@ def _settings(
         "log.path": str(directory / "log"),
         "replicas": tuple(f"{stub.name}={stub.url}" for stub in stubs),
     }
-    return load(None, environ=environ, overrides=overrides)
+    loaded = load(None, environ=environ, overrides=overrides)
+    with_keys = [
+        attrs.evolve(replica, api_key_env=stub.key_env)
+        for replica, stub in zip(loaded.replicas, stubs, strict=True)
+    ]
+    return attrs.evolve(loaded, replicas=tuple(with_keys))
 
 
 async def _poll(check: Callable[[], Awaitable[bool]], within_s: float) -> None:

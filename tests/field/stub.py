@@ -27,13 +27,15 @@ def load_page(running: object, waiting: object, kv: object = 0.1, model: str = M
 class Stub:
     """``script`` gets the connections that carry requests; the pages are answered here.
 
-    ``page`` is the whole metrics text, or a script of its own for its connection. ``peers`` and
-    ``taken`` are the connections and requests of clients, not those of scrapes.
+    ``page`` is the whole metrics text, or a script of its own for its connection. ``peers`` are the
+    connections of clients, not those of scrapes. ``key_env`` names the variable with the key that
+    the router is given for it.
     """
 
     script: Script
     page: bytes | Page = attrs.field(factory=lambda: load_page(0, 0))
     models: tuple[str, ...] = (MODEL,)
+    key_env: str = ""
     name: str = ""
     port: int = 0
     peers: list[Peer] = attrs.field(factory=list)

@@ -3,12 +3,13 @@
 import json
 from collections import Counter
 from contextlib import AsyncExitStack
+from functools import partial
 
 import attrs
 import pytest
 import trio
 
-from tests.proxy.replies import GOOD_STREAM, reply, silent, stream
+from tests.proxy.replies import reply, silent
 from tests.proxy.scripted import OK, Peer, Script, always
 from tests.proxy.serving import RawClient, Reply, client, eventually
 from tests.proxy.whole import Whole, chat, request, whole
@@ -134,7 +135,7 @@ async def test_no_recovery() -> None:
         rig.do(c.Tick)
         assert rig.standing("a") == "LIVE"
         async with client(rig.port) as raw:
-            went = Counter()
+            went: Counter[str] = Counter()
             while went["a"] < 100:
                 answer = await ask_on(raw)
                 assert answer.status == 200
@@ -142,9 +143,7 @@ async def test_no_recovery() -> None:
 
 
 @pytest.mark.parametrize(("retries", "errors"), [(2, 0), (0, 3)])
-async def test_no_memory_across_requests_and_pin_beats_health(
-    retries: int, errors: int
-) -> None:
+async def test_no_memory_across_requests_and_pin_beats_health(retries: int, errors: int) -> None:
     a, limit = Moody(), 3
     system = {"messages": [{"role": "system", "content": "you are"}], "model": "m"}
     async with whole(a, always(GOOD), retries={"max": retries}) as rig, client(rig.port) as raw:
@@ -155,6 +154,10 @@ async def test_no_memory_across_requests_and_pin_beats_health(
         first = [one for one in await rig.events(e.Dispatched) if one.attempt == 1][1:]
         assert [at for at, one in enumerate(first) if one.replica == "a"] == list(range(limit))
         assert a.asked == 1 + limit
+
+
+def _waiting(rig: Whole, count: int) -> bool:
+    return len(rig.desk.line) == count
 
 
 async def test_scale_from_zero() -> None:
@@ -188,12 +191,10 @@ async def test_scale_from_zero() -> None:
             await eventually(lambda: rig.in_flight == 1)
             for at in range(10):
                 nursery.start_soon(one, f"{at}")
-                await eventually(lambda at=at: len(rig.desk.line) == at + 1)
+                await eventually(partial(_waiting, rig, at + 1))
             rig.do(c.Join, replica="b", url=rig.replicas[1].url, models=("m",))
             rig.scrape("b")
-            with trio.fail_after(1):
-                while len(answers) < 10:
-                    await trio.sleep(0.005)
+            await eventually(lambda: len(answers) == 10, 1)
             assert order == [f"{at}" for at in range(10)]
             assert {answer.status for answer in answers.values()} == {200}
             rig.do(c.Leave, replica="b")
@@ -274,8 +275,7 @@ async def test_wait_blocks_the_loop() -> None:
             await eventually(lambda: len(rig.desk.line) <= 101, 1)
 
 
-async def test_the_key_that_a_replica_refuses_is_named() -> None:
-    """The request path; the scrape's side is in test_probes.py."""
+async def test_request_without_credentials_is_the_routers_own_fault() -> None:
     async with whole(always(reply(b"canary", 401)), keys={"a": "Bearer wrong-canary"}) as rig:
         for _ in range(5):
             answer = await rig.ask()
@@ -284,5 +284,3 @@ async def test_the_key_that_a_replica_refuses_is_named() -> None:
             assert b"canary" not in answer.body
             assert "api_key_env" in error["message"]
         assert not await rig.events(e.Ejected)
-
-

@@ -14,9 +14,7 @@ from tests.proxy.whole import chat, whole
 from tests.rig import MakeRig, Rig
 from tests.simulate.scenes import Scene, request, scene
 from trioroute import events as e
-from trioroute.events import InForce
 from trioroute.policy import commands as c
-from trioroute.settings import with_changes
 from trioroute.simulate.baselines import BASELINES, Sight
 from trioroute.simulate.script import Script, Turn, key
 
@@ -194,12 +192,3 @@ async def test_over_long_session_keys_are_digests_everywhere() -> None:
         assert all(len(row.body) < 2000 for row in rig.rows())
         again = await rig.ask(headers=[f"x-session-id: {key_text}7"])
         assert again.headers["x-trioroute-reason"] == "affinity:session"
-
-
-def test_a_changed_bound_is_kept_too() -> None:
-    in_force = with_changes(InForce(), {"pins.max": 10}, place="test")
-    rig = Rig(in_force).live(*THREE)
-    for at in range(50):
-        rig.use(f"s{at}")
-    assert len(rig.state.pins.session) == 10
-    rig.verify()
