@@ -94,7 +94,8 @@ class LogMissing(LogError):
 
     def __str__(self) -> str:
         return (
-            f"no event log at {self.path}: expected a directory with log-1.sqlite, or such a file"
+            f"no event log at {self.path}: expected a directory with log-<seq>.sqlite files, or"
+            " such a file"
         )
 
 

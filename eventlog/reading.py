@@ -1,8 +1,9 @@
 """Reading a whole log: a directory of segments, or one segment's file."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Self, TypeVar
 
 from eventlog.errors import LogDamaged, LogMissing, StoreClosed
 from eventlog.record import Head, Record
@@ -11,6 +12,11 @@ from eventlog.store import check_page
 
 MAX_OPEN = 4
 """Connections kept open at a time; a long log has more segments than a process has descriptors."""
+
+MAX_BEGINS = 10_000
+"""First versions remembered, one for each segment and stream that was asked for."""
+
+_T = TypeVar("_T")
 
 
 class SqliteReader:
@@ -24,6 +30,7 @@ class SqliteReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._open: dict[Path, SegmentReader] = {}
+        self._begins: dict[tuple[Path, str], int] = {}
         self._closed = False
         self._lock = threading.Lock()
 
@@ -44,37 +51,36 @@ class SqliteReader:
     def read(self, after: int = 0, limit: int = 1000) -> list[Record]:
         """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
         check_page(after, limit)
-        rows: list[Record] = []
         with self._lock:
-            files = self._files()
-            start = max((i for i, file in enumerate(files) if file.first <= after + 1), default=0)
-            next_seq = after + 1
-            for place, file in enumerate(files[start:], start):
-                page = self._segment(file).read(max(after, next_seq - 1), limit - len(rows))
-                if page and place == 0 and next_seq < max(file.first, 1):
-                    next_seq = file.first  # older segments were retired
-                if page and place == 0 and file.first == 0 and after == 0:
-                    next_seq = page[0].seq  # a file by itself begins where it begins
-                whole = _before_hole([row.seq for row in page], next_seq)
-                rows += page[:whole]
-                if whole < len(page):
-                    if not rows:
-                        raise _hole(file, next_seq, page[0].seq)
-                    return rows
-                next_seq += whole
-                if len(rows) == limit:
-                    break
+            return self._again_if_retired(lambda: self._read(after, limit))
+
+    def _read(self, after: int, limit: int) -> list[Record]:
+        rows: list[Record] = []
+        files = self._files()
+        start = max((i for i, file in enumerate(files) if file.first <= after + 1), default=0)
+        next_seq = after + 1
+        for place, file in enumerate(files[start:], start):
+            page = self._segment(file).read(max(after, next_seq - 1), limit - len(rows))
+            if page and place == 0 and next_seq < max(file.first, 1):
+                next_seq = file.first  # older segments were retired
+            if page and place == 0 and file.first == 0 and after == 0:
+                next_seq = page[0].seq  # a file by itself begins where it begins
+            whole = _before_hole([row.seq for row in page], next_seq)
+            rows += page[:whole]
+            if whole < len(page):
+                if not rows:
+                    raise _hole(file, next_seq, page[0].seq)
+                return rows
+            next_seq += whole
+            if len(rows) == limit:
+                break
         return rows
 
     def read_stream(self, stream: str, after: int = 0, limit: int = 1000) -> list[Record]:
         """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
         check_page(after, limit)
-        rows: list[Record] = []
         with self._lock:
-            for file in self._files_from(stream, after):
-                rows += self._segment(file).read_stream(stream, after, limit - len(rows))
-                if len(rows) == limit:
-                    break
+            rows = self._again_if_retired(lambda: self._read_stream(stream, after, limit))
         if not rows:
             return rows
         first = after + 1 if after else rows[0].version
@@ -85,21 +91,40 @@ class SqliteReader:
             )
         return rows[:whole]
 
+    def _read_stream(self, stream: str, after: int, limit: int) -> list[Record]:
+        rows: list[Record] = []
+        for file in self._files_from(stream, after):
+            rows += self._segment(file).read_stream(stream, after, limit - len(rows))
+            if len(rows) == limit:
+                break
+        return rows
+
     def head(self) -> Head:
         """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
         with self._lock:
-            for file in reversed(self._files()):
-                if (head := self._segment(file).head()) is not None:
-                    return head
+            return self._again_if_retired(self._head)
+
+    def _head(self) -> Head:
+        for file in reversed(self._files()):
+            if (head := self._segment(file).head()) is not None:
+                return head
         return Head()
 
     def stream_version(self, stream: str) -> int:
         """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
         with self._lock:
-            for file in reversed(self._files()):
-                if (versions := self._segment(file).versions(stream)) is not None:
-                    return versions[1]
+            return self._again_if_retired(lambda: self._stream_version(stream))
+
+    def _stream_version(self, stream: str) -> int:
+        for file in reversed(self._files()):
+            if (versions := self._segment(file).versions(stream)) is not None:
+                return versions[1]
         return 0
+
+    def let_go(self, file: SegmentFile) -> None:
+        """Close the connection to one segment, if there is one; reading it opens it anew."""
+        with self._lock:
+            self._close_segment(file.path)
 
     def close(self) -> None:
         """Close every file. May be called again."""
@@ -108,21 +133,59 @@ class SqliteReader:
             while self._open:
                 self._open.popitem()[1].close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _again_if_retired(self, look: Callable[[], _T]) -> _T:
+        """Look once more if a segment was unlinked between listing and opening it."""
+        try:
+            return look()
+        except LogMissing:
+            if not self._path.is_dir():
+                raise
+            return look()
+
+    def _close_segment(self, path: Path) -> None:
+        segment = self._open.pop(path, None)
+        if segment is not None:
+            segment.close()
+
     def _files(self) -> Sequence[SegmentFile]:
         if self._closed:
             raise StoreClosed(f"the log {self._path}")
         if self._path.is_dir():
-            return list_segments(self._path)
+            files = list_segments(self._path)
+            kept = {file.path for file in files}
+            for path in [path for path in self._open if path not in kept]:
+                self._close_segment(path)  # or an unlinked file would keep its room on the disk
+            return files
         return (SegmentFile(0, self._path),)
 
     def _files_from(self, stream: str, after: int) -> Sequence[SegmentFile]:
         """The segments from the one that holds version ``after + 1`` of ``stream``."""
         files = self._files()
         for place in range(len(files) - 1, 0, -1):
-            versions = self._segment(files[place]).versions(stream)
-            if versions is not None and versions[0] <= after + 1:
+            begins = self._begin_of(stream, files[place], last=place == len(files) - 1)
+            if begins and begins <= after + 1:
                 return files[place:]
         return files
+
+    def _begin_of(self, stream: str, file: SegmentFile, *, last: bool) -> int:
+        """The first version of ``stream`` in a segment, 0 for none; looked up once if it stands."""
+        key = (file.path, stream)
+        known = self._begins.get(key)
+        if known is not None:
+            return known
+        versions = self._segment(file).versions(stream)
+        begins = versions[0] if versions is not None else 0
+        if begins or not last:
+            if len(self._begins) >= MAX_BEGINS:
+                self._begins.clear()
+            self._begins[key] = begins
+        return begins
 
     def _segment(self, file: SegmentFile) -> SegmentReader:
         segment = self._open.pop(file.path, None)
@@ -132,7 +195,7 @@ class SqliteReader:
         if segment is None:
             segment = SegmentReader.open(file.path)
             if len(self._open) >= MAX_OPEN:
-                self._open.pop(next(iter(self._open))).close()
+                self._close_segment(next(iter(self._open)))
         self._open[file.path] = segment  # last in the dict = used last
         return segment
 

@@ -35,6 +35,7 @@ VERSIONS = (
     "SELECT (SELECT min(version) FROM events WHERE stream = ?1),"
     " (SELECT max(version) FROM events WHERE stream = ?1)"
 )
+FIRST_AT = "SELECT at_ms FROM events ORDER BY seq LIMIT 1"
 LAST_VERSION = "SELECT max(version) FROM events WHERE stream = ?"
 
 
@@ -82,7 +83,7 @@ class SegmentReader:
             try:
                 return cls._connect(path, immutable=False)
             except sqlite3.OperationalError as exc:
-                if exc.sqlite_errorcode & 0xFF not in _NO_PLACE or _has_wal(path):
+                if exc.sqlite_errorcode & 0xFF not in _NO_PLACE or has_wal(path):
                     raise
                 # A log on read-only media: SQLite cannot make its -shm file there, and with no
                 # write-ahead log the file alone is complete.
@@ -108,7 +109,7 @@ class SegmentReader:
     @property
     def outdated(self) -> bool:
         """Whether the file was opened as one that cannot change, and now has a writer."""
-        return self._immutable and _has_wal(self._path)
+        return self._immutable and has_wal(self._path)
 
     def _check(self) -> bool:
         if not self._has_table:
@@ -145,7 +146,8 @@ class SegmentReader:
         self._connection.close()
 
 
-def _has_wal(path: Path) -> bool:
+def has_wal(path: Path) -> bool:
+    """Whether SQLite keeps a write-ahead log beside the file, empty or not."""
     return path.with_name(path.name + "-wal").exists()
 
 

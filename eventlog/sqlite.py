@@ -1,58 +1,38 @@
 """A log in SQLite: one writer per directory, any number of readers."""
 
-import functools
-import os
 import sqlite3
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
-from eventlog.chain import chain_entries, check_entries
-from eventlog.errors import LogMissing, StoreClosed, StoreFailed, VersionConflict
+import attrs
+
+from eventlog.chain import check_entries
+from eventlog.errors import LogError, LogMissing, StoreClosed, StoreFailed, VersionConflict
 from eventlog.ownership import Ownership
 from eventlog.reading import SqliteReader
-from eventlog.record import Appended, Entry, Head, Record, same_entries
-from eventlog.schema import prepare
-from eventlog.segments import (
-    BUSY_TIMEOUT_S,
-    HEAD,
-    LAST_VERSION,
-    SegmentFile,
-    list_segments,
-    segment_file,
-    sqlite_errors,
-)
+from eventlog.record import Appended, Entry, Head, same_entries
+from eventlog.record import Record as Record
+from eventlog.segments import SegmentFile, list_segments, segment_file, sqlite_errors
+from eventlog.sqlite_segment import SegmentWriter, Sync, make_segment, remove_file, seal
 
-__all__ = ["SqliteReader", "SqliteStore", "Sync"]
+__all__ = ["SegmentLimits", "SqliteReader", "SqliteStore", "Sync"]
 
-Sync = Literal["full", "normal"]
-
-WAL_CHECKPOINT_PAGES = 1000
-WAL_KEPT_BYTES = 16 << 20
-"""The write-ahead log is folded back every 1000 pages (4 MiB), and cut to 16 MiB after a burst."""
-
-ROWS_PER_INSERT = 64
-_COLUMNS = 9
+ROLL_RETRY_S = 1.0
+"""A new segment that could not be made is tried again after this; the old one goes on."""
 
 
-@functools.cache
-def _insert_sql(rows: int) -> str:
-    row = "(" + ", ".join("?" * _COLUMNS) + ")"
-    return "INSERT INTO events VALUES " + ", ".join([row] * rows)
+@attrs.frozen
+class SegmentLimits:
+    """When a segment is closed: at this size of its file, or once its first row is this old.
 
+    0: never. Age is counted on the clock of the entries, forwards or backwards, so a clock that
+    was stepped does not keep a segment open for long. A segment goes beyond them by one append.
+    """
 
-def _insert_many(connection: sqlite3.Connection, values: Sequence[object]) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        step = ROWS_PER_INSERT * _COLUMNS
-        for start in range(0, len(values), step):
-            part = values[start : start + step]
-            connection.execute(_insert_sql(len(part) // _COLUMNS), part)
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.rollback()
+    size_bytes: int = 0
+    age_ms: int = 0
 
 
 class SqliteStore:
@@ -62,22 +42,27 @@ class SqliteStore:
     crash of this process with ``sync="normal"``. The place after the last successful append is
     remembered and used if the next one continues there; the two unique keys refuse it if it is no
     longer the end. After any failure the file itself is asked.
+
+    At its limits the segment is closed and the next one begun, within ``append``. The next one is
+    made before the old one is closed, so that a crash leaves both or the old one alone.
     """
 
     def __init__(
         self,
-        file: SegmentFile,
-        connection: sqlite3.Connection,
+        directory: Path,
+        segment: SegmentWriter,
         ownership: Ownership,
         reader: SqliteReader,
+        options: "_Options",
     ) -> None:
-        self._file = file
-        self._connection: sqlite3.Connection | None = connection
+        self._directory = directory
+        self._segment: SegmentWriter | None = segment
         self._ownership = ownership
         self._reader = reader
+        self._options = options
         self._lock = threading.Lock()
         self._last: tuple[str, int, Head] | None = None
-        self._identity: tuple[int, int] | None = None
+        self._roll_from_s = 0.0
 
     @classmethod
     def open(
@@ -87,6 +72,7 @@ class SqliteStore:
         sync: Sync = "full",
         create: bool = True,
         views: Mapping[str, str] | None = None,
+        limits: SegmentLimits | None = None,
     ) -> "SqliteStore":
         """Take ownership of ``directory`` and open its newest segment, making both if need be.
 
@@ -99,37 +85,37 @@ class SqliteStore:
         elif not create:
             raise LogMissing(directory)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        options = _Options(sync, views or {}, limits or SegmentLimits())
         ownership = Ownership.take(directory)
         try:
-            files = list_segments(directory)
-            file = files[-1] if files else segment_file(directory, 1)
-            connection = _connect(file, sync, views or {})
-            if not files:
-                _sync_directory(directory)
+            segment = _newest(directory, options)
             try:
                 reader = SqliteReader.open(directory)
             except BaseException:
-                connection.close()
+                segment.close()
                 raise
         except BaseException:
             ownership.release()
             raise
-        return cls(file, connection, ownership, reader)
+        return cls(directory, segment, ownership, reader, options)
 
     def append(self, stream: str, entries: Sequence[Entry], expected: int) -> Appended:
         """See :class:`eventlog.store.Store`. One transaction, one fsync with ``sync="full"``."""
         check_entries(stream, entries, expected)
         with self._lock:
-            connection = self._writer()
-            self._check_in_place()
+            segment = self._writer()
+            segment.check_in_place()
             last, self._last = self._last, None  # only a successful append remembers
-            with sqlite_errors(self._file.path):
+            with sqlite_errors(segment.file.path):
+                if self._is_full(segment, entries[0].at_ms):
+                    segment = self._roll(segment)
+            with sqlite_errors(segment.file.path):
                 if last is not None and last[:2] == (stream, expected):
                     try:
-                        return self._insert(connection, last[2], stream, entries, expected)
+                        return self._insert(segment, last[2], stream, entries, expected)
                     except sqlite3.IntegrityError:
                         pass  # somebody else has written: look
-                actual = self._look_and_insert(connection, stream, entries, expected)
+                actual = self._look_and_insert(segment, stream, entries, expected)
             if isinstance(actual, Appended):
                 return actual
         there: list[Record] = []
@@ -139,65 +125,56 @@ class SqliteStore:
             return Appended(there[0].seq, there[-1].seq, already=True)
         raise VersionConflict(stream, expected, actual)
 
-    def _check_in_place(self) -> None:
-        """SQLite would go on writing to a file that nobody can find any more."""
-        path = self._file.path
+    def _is_full(self, segment: SegmentWriter, at_ms: int) -> bool:
+        limits, first_at_ms = self._options.limits, segment.first_at_ms
+        if first_at_ms is None:
+            return False
+        old = 0 < limits.age_ms <= abs(at_ms - first_at_ms)
+        return old or 0 < limits.size_bytes <= segment.size_bytes()
+
+    def _roll(self, segment: SegmentWriter) -> SegmentWriter:
+        """Close ``segment`` and begin the next; it goes on as it is if that cannot be made now."""
+        head = segment.head()
+        if head is None or time.monotonic() < self._roll_from_s:
+            return segment
+        segment.fold_back()  # else, with sync="normal", power loss could take rows before the next
+        file = segment_file(self._directory, head.seq + 1)
         try:
-            found = path.stat()
-        except OSError as exc:
-            raise StoreFailed(str(path), f"the log file is gone ({exc.strerror})") from exc
-        identity = (found.st_dev, found.st_ino)
-        if self._identity is None:
-            self._identity = identity
-        elif identity != self._identity:
-            raise StoreFailed(
-                str(path), "the log file was replaced while it was written: put it back or restart"
-            )
+            make_segment(file, self._options.views)
+            following = SegmentWriter.open(file, self._options.sync, self._options.views)
+        except (LogError, OSError):
+            _take_back(file)
+            self._roll_from_s = time.monotonic() + ROLL_RETRY_S
+            return segment
+        self._segment = following
+        self._reader.let_go(segment.file)
+        segment.close()
+        seal(segment.file.path)
+        return following
 
     def _look_and_insert(
-        self, connection: sqlite3.Connection, stream: str, entries: Sequence[Entry], expected: int
+        self, segment: SegmentWriter, stream: str, entries: Sequence[Entry], expected: int
     ) -> Appended | int:
         """Append if ``expected`` is right, else give the actual version."""
-        actual = self._version(connection, stream)
+        actual = segment.version(stream)
+        if actual is None:
+            actual = self._reader.stream_version(stream)  # an older segment's, which is closed
         if actual != expected:
             return actual
-        return self._insert(connection, self._head(connection), stream, entries, expected)
+        head = segment.head() or self._reader.head()
+        return self._insert(segment, head, stream, entries, expected)
 
     def _insert(
         self,
-        connection: sqlite3.Connection,
+        segment: SegmentWriter,
         head: Head,
         stream: str,
         entries: Sequence[Entry],
         expected: int,
     ) -> Appended:
-        """Insert after ``head``, all or nothing; IntegrityError if that is not the head (any more).
-
-        Up to 64 rows are one INSERT, which is its own transaction: the driver lets go of Python's
-        lock once. Row by row it would queue up for it each time behind a busy loop.
-        """
-        chains = chain_entries(head, stream, expected, entries)
-        values: list[object] = []
-        seq, version = head.seq, expected
-        for entry, chain in zip(entries, chains, strict=True):
-            seq += 1
-            version += 1
-            values += (seq, stream, version, entry.kind, entry.schema, entry.at_ms, entry.seen)
-            values += (entry.body.decode(), chain)
-        if len(entries) <= ROWS_PER_INSERT:
-            connection.execute(_insert_sql(len(entries)), values)
-        else:
-            _insert_many(connection, values)
-        self._last = (stream, version, Head(seq, chains[-1]))
-        return Appended(head.seq + 1, seq)
-
-    def _head(self, connection: sqlite3.Connection) -> Head:
-        row = connection.execute(HEAD).fetchone()
-        return Head(*row) if row else self._reader.head()  # an older segment's, which is closed
-
-    def _version(self, connection: sqlite3.Connection, stream: str) -> int:
-        found: int | None = connection.execute(LAST_VERSION, (stream,)).fetchone()[0]
-        return self._reader.stream_version(stream) if found is None else found
+        after = segment.insert(head, stream, entries, expected)
+        self._last = (stream, expected + len(entries), after)
+        return Appended(head.seq + 1, after.seq)
 
     def read(self, after: int = 0, limit: int = 1000) -> list[Record]:
         """See :class:`eventlog.store.LogReader`; it sees commits only."""
@@ -218,47 +195,47 @@ class SqliteStore:
     def close(self) -> None:
         """Fold the write-ahead log into the file and give the directory up. May be called again."""
         with self._lock:
-            connection, self._connection = self._connection, None
-            if connection is None:
+            segment, self._segment = self._segment, None
+            if segment is None:
                 return
             self._reader.close()
             try:
-                with sqlite_errors(self._file.path):
-                    connection.close()
+                segment.close()
             finally:
                 self._ownership.release()
 
-    def _writer(self) -> sqlite3.Connection:
-        if self._connection is None:
-            raise StoreClosed(f"the log {self._file.path.parent}")
-        return self._connection
+    def _writer(self) -> SegmentWriter:
+        if self._segment is None:
+            raise StoreClosed(f"the log {self._directory}")
+        return self._segment
 
 
-def _connect(file: SegmentFile, sync: Sync, views: Mapping[str, str]) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        file.path,
-        timeout=BUSY_TIMEOUT_S,
-        isolation_level=None,
-        check_same_thread=False,
-        cached_statements=ROWS_PER_INSERT + 16,
-    )
+@attrs.frozen
+class _Options:
+    sync: Sync
+    views: Mapping[str, str]
+    limits: SegmentLimits
+
+
+def _newest(directory: Path, options: _Options) -> SegmentWriter:
+    """The segment that is written on, after a crash at any point of a roll too."""
+    files = list_segments(directory)
+    for file in files[:-1]:
+        seal(file.path)
+    if len(files) > 1:
+        with SqliteReader.open(directory) as reader:
+            head = reader.head()
+        if head.seq + 1 < files[-1].first:
+            remove_file(files.pop().path)  # blank, and made for rows that were never written
+    if not files:
+        files.append(segment_file(directory, 1))
+        make_segment(files[0], options.views)
+    return SegmentWriter.open(files[-1], options.sync, options.views)
+
+
+def _take_back(file: SegmentFile) -> None:
+    """Remove a segment that could not be made: rows are looked for in the newest by name."""
     try:
-        with sqlite_errors(file.path):
-            connection.execute(f"PRAGMA synchronous = {'FULL' if sync == 'full' else 'NORMAL'}")
-            prepare(connection, file.path, views)
-            connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_CHECKPOINT_PAGES}")
-            connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a new file's name survive power loss: SQLite syncs contents, the name is ours."""
-    for path in (directory, directory.parent):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        remove_file(file.path)
+    except OSError as exc:
+        raise StoreFailed(str(file.path), f"cannot be removed ({exc.strerror})") from exc

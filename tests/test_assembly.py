@@ -30,6 +30,17 @@ def parts_in(directory: Path) -> Parts:
     return assemble(settings, open_log(settings.in_force), {})
 
 
+def test_the_log_closes_its_files_as_the_settings_say(tmp_path: Path) -> None:
+    overrides = {"log.path": str(tmp_path / "log"), "log.segment_age": "1h"}
+    with closing(open_log(load(None, environ={}, overrides=overrides).in_force)) as store:
+        for n, at_ms in enumerate((0, 3_599_999, 3_600_000)):
+            store.append("a", [Entry("k", 1, at_ms, 0, b"{}")], n)
+    assert sorted(path.name for path in (tmp_path / "log").glob("log-*.sqlite")) == [
+        "log-1.sqlite",
+        "log-3.sqlite",
+    ]
+
+
 def test_scrapes_and_ticks_that_a_full_log_refuses_end_nothing(tmp_path: Path) -> None:
     parts = parts_in(tmp_path / "log")
     with closing(parts.store):

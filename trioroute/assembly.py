@@ -17,7 +17,7 @@ import trio
 import trioroute
 from eventlog import LogError
 from eventlog.journal import Journal
-from eventlog.sqlite import SqliteStore
+from eventlog.sqlite import SegmentLimits, SqliteStore
 from trioroute.clock import running_clock
 from trioroute.events import InForce, Reading
 from trioroute.events.views import VIEWS
@@ -56,7 +56,9 @@ class Parts:
 
 def open_log(in_force: InForce) -> SqliteStore:
     """Own the log directory. Raises LogOwned with the pid, NewerLog, LogDamaged, StoreFailed."""
-    return SqliteStore.open(Path(in_force.log.path), sync=in_force.log.sync, views=VIEWS)
+    log = in_force.log
+    limits = SegmentLimits(log.segment_bytes, log.segment_age_ms)
+    return SqliteStore.open(Path(log.path), sync=log.sync, views=VIEWS, limits=limits)
 
 
 def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str]) -> Parts:

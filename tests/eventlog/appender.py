@@ -1,7 +1,7 @@
 """A process that appends through a journal until it is killed.
 
-Run as ``python -m tests.eventlog.appender DIRECTORY``. It offers three entries at a time and prints
-each offer's last version once it is durable.
+Run as ``python -m tests.eventlog.appender DIRECTORY SEGMENT_BYTES``. It offers three entries at a
+time and prints each offer's last version once it is durable.
 """
 
 import sys
@@ -11,13 +11,13 @@ import trio
 
 from eventlog.conformance import some_entries
 from eventlog.journal import Journal
-from eventlog.sqlite import SqliteStore
+from eventlog.sqlite import SegmentLimits, SqliteStore
 
 PER_OFFER = 3
 
 
-async def main(directory: Path) -> None:
-    store = SqliteStore.open(directory)
+async def main(directory: Path, segment_bytes: int) -> None:
+    store = SqliteStore.open(directory, limits=SegmentLimits(segment_bytes))
     journal = Journal(store, "a", batch_entries=24)
     async with trio.open_nursery() as nursery:
         await nursery.start(journal.run)
@@ -37,4 +37,4 @@ async def tell(journal: Journal, version: int) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, Path(sys.argv[1]))
+    trio.run(main, Path(sys.argv[1]), int(sys.argv[2]))

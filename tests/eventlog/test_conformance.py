@@ -5,7 +5,7 @@ from pathlib import Path
 from eventlog.conformance import StoreConformance
 from eventlog.faults import FaultyStore
 from eventlog.memory import MemoryStore
-from eventlog.sqlite import SqliteStore
+from eventlog.sqlite import SegmentLimits, SqliteStore
 from eventlog.store import Store
 
 
@@ -24,6 +24,12 @@ class TestSqliteStoreSyncFull(StoreConformance):
 class TestSqliteStoreSyncNormal(StoreConformance):
     def open(self, directory: Path) -> Store:
         return SqliteStore.open(directory / "log", sync="normal")
+
+
+class TestSqliteStoreWithASegmentForEachAppend(StoreConformance):
+    def open(self, directory: Path) -> Store:
+        limits = SegmentLimits(size_bytes=1)
+        return SqliteStore.open(directory / "log", sync="normal", limits=limits)
 
 
 class TestFaultyStoreWithoutFaults(StoreConformance):

@@ -4,10 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from eventlog import Head
 from eventlog.chain import verify_chain
 from eventlog.conformance import read_all, some_entries
 from eventlog.record import same_entries
+from eventlog.segments import list_segments
 from eventlog.sqlite import SqliteStore
 from tests.eventlog.appender import PER_OFFER
 
@@ -15,10 +18,10 @@ ROOT = Path(__file__).parents[2]
 ROUNDS = 5
 
 
-def append_until_killed(directory: Path, acknowledgements: int) -> int:
+def append_until_killed(directory: Path, acknowledgements: int, segment_bytes: int) -> int:
     """Start a writer, kill -9 it after so many acknowledged offers; the highest version it told."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.eventlog.appender", str(directory)],
+        [sys.executable, "-m", "tests.eventlog.appender", str(directory), str(segment_bytes)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -33,11 +36,14 @@ def append_until_killed(directory: Path, acknowledgements: int) -> int:
     return max(told)
 
 
-def test_kill_9_leaves_a_gapless_prefix_of_at_least_what_was_acknowledged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("segment_bytes", [0, 1, 40_000], ids=["one", "each append", "some"])
+def test_kill_9_leaves_a_gapless_prefix_of_at_least_what_was_acknowledged(
+    tmp_path: Path, segment_bytes: int
+) -> None:
     directory = tmp_path / "log"
     before = 0
     for round_ in range(ROUNDS):
-        acknowledged = append_until_killed(directory, 5 + 40 * round_)
+        acknowledged = append_until_killed(directory, 5 + 40 * round_, segment_bytes)
         assert acknowledged > before
         store = SqliteStore.open(directory)  # the dead owner's lock needs no hand work
         records = read_all(store)
@@ -50,3 +56,4 @@ def test_kill_9_leaves_a_gapless_prefix_of_at_least_what_was_acknowledged(tmp_pa
         assert store.stream_version("a") == count
         store.close()
         before = count
+    assert (len(list_segments(directory)) > 1) == bool(segment_bytes)

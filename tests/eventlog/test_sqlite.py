@@ -16,9 +16,9 @@ from eventlog import (
     NewerLog,
     StoreFailed,
     VersionConflict,
+    sqlite_segment,
 )
 from eventlog import schema as schema_module
-from eventlog import sqlite as sqlite_module
 from eventlog.chain import verify_chain
 from eventlog.conformance import some_entries
 from eventlog.journal import Journal
@@ -152,7 +152,7 @@ def test_what_is_not_committed_is_seen_by_nobody(
     store = SqliteStore.open(tmp_path / "log", sync="normal")
     store.append("a", some_entries(1), 0)
     inside, go_on = threading.Event(), threading.Event()
-    original = sqlite_module._insert_sql
+    original = sqlite_segment._insert_sql
 
     def slow(rows: int) -> str:
         if rows == 6:  # the last 6 of 70 rows: 64 are inserted, the transaction is open
@@ -160,7 +160,7 @@ def test_what_is_not_committed_is_seen_by_nobody(
             go_on.wait(10)
         return original(rows)
 
-    monkeypatch.setattr(sqlite_module, "_insert_sql", slow)
+    monkeypatch.setattr(sqlite_segment, "_insert_sql", slow)
     thread = threading.Thread(target=store.append, args=("a", some_entries(70, 1), 1))
     thread.start()
     assert inside.wait(10)
@@ -174,8 +174,8 @@ def test_what_is_not_committed_is_seen_by_nobody(
 
 async def test_a_full_disk_stalls_the_journal_and_room_lets_it_go_on(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path / "log", sync="normal")
-    connection = store._connection
-    assert connection is not None
+    assert store._segment is not None
+    connection = store._segment._connection
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     journal = Journal(store, "a")
@@ -197,7 +197,7 @@ async def test_a_full_disk_stalls_the_journal_and_room_lets_it_go_on(tmp_path: P
 def test_a_file_locked_by_another_writer_is_a_failure_to_repeat(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eventlog.sqlite.BUSY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("eventlog.sqlite_segment.BUSY_TIMEOUT_S", 0.01)
     store = SqliteStore.open(log)
     other = sqlite3.connect(log / "log-1.sqlite", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

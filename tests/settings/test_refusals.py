@@ -21,8 +21,6 @@ from trioroute.settings import KNOWN_KEYS, SettingsError, load
         ('[server]\naccess_log = "stderr"', "server.access_log"),
         ("[server]\naccess_log = false", "server.access_log"),
         ('[log]\non_failure = "serve"', "log.on_failure"),
-        ('[log]\nsegment_bytes = "256MiB"', "log.segment_bytes"),
-        ('[log]\nsegment_age = "24h"', "log.segment_age"),
         ('[log]\nretain_age = "14d"', "log.retain_age"),
         ('[log]\nretain_bytes = "20GiB"', "log.retain_bytes"),
         ('[log]\narchive = "cp {segment} /mnt"', "log.archive"),

@@ -131,7 +131,7 @@ class Retries:
 
 @attrs.frozen(kw_only=True)
 class Log:
-    """The event log. Segments, retention and archive have no knobs yet."""
+    """The event log. A segment's limit of 0 is off. Retention and archive have no knobs yet."""
 
     path: str = "trioroute-log"
     sync: Literal["full", "normal"] = "full"
@@ -140,6 +140,8 @@ class Log:
     on_failure: Literal["refuse"] = "refuse"
     buffer_entries: int = 100_000
     buffer_bytes: int = 67_108_864
+    segment_bytes: int = 268_435_456
+    segment_age_ms: int = 86_400_000
 
 
 @attrs.frozen(kw_only=True)

@@ -90,6 +90,13 @@ SECTIONS: tuple[KeyInfo, ...] = (
         ),
         ("buffer_entries", number(1, 100 * MILLION), "100000", "Most entries not yet written."),
         ("buffer_bytes", size(1, TEBIBYTE), '"64MiB"', "Most bytes of entries not yet written."),
+        (
+            "segment_bytes",
+            size(0, TEBIBYTE),
+            '"256MiB"',
+            "A file of the log closes here; 0: never.",
+        ),
+        ("segment_age", duration(0), '"24h"', "A file of the log closes at this age; 0: never."),
     ),
     *section(
         "policy",

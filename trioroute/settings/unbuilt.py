@@ -7,7 +7,7 @@ _AGE = duration(0)
 _SIZE = size(0, 1 << 50)
 _WORD = text(empty=True)
 _DISCOVERY = "replicas come from [[replica]] and --replica so far"
-_ONE_FILE = "the log grows as one unbroken sequence and is not cut into segments"
+_NOT_RUN = "closed segments stay where they are; copy them by hand"
 _KEPT = "nothing is deleted from the log; watch the disk and archive by hand"
 
 
@@ -66,11 +66,9 @@ SERVER = (
     ),
 )
 LOG = (
-    _key("log.segment_bytes", _SIZE, '"256MiB"', "Size of a closed segment.", _ONE_FILE, NEVER),
-    _key("log.segment_age", _AGE, '"24h"', "Age at which a segment closes.", _ONE_FILE, NEVER),
     _key("log.retain_age", _AGE, '"14d"', "Age at which a segment is deleted.", _KEPT, NEVER),
     _key("log.retain_bytes", _SIZE, '"20GiB"', "Size at which the oldest goes.", _KEPT, NEVER),
-    _key("log.archive", _WORD, '""', "Command run for each closed segment.", _ONE_FILE, ""),
+    _key("log.archive", _WORD, '""', "Command run for each closed segment.", _NOT_RUN, ""),
 )
 MODELS = (
     _key(
