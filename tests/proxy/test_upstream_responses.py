@@ -10,7 +10,7 @@ import trio
 from tests.proxy.scripted import OK, Peer, always, answers, get, replica, transport_to
 from tests.proxy.serving import eventually
 from trioroute.proxy.upstream.error import UpstreamError
-from trioroute.proxy.upstream.transport import UpstreamStream
+from trioroute.proxy.upstream.message import Outgoing, UpstreamStream
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -205,3 +205,17 @@ async def test_broken_or_endless_chunk_framing_is_an_error(framing: bytes) -> No
         with pytest.raises(UpstreamError) as caught:
             await get(t)
         assert caught.value.cause == "protocol"
+
+
+async def test_an_answer_is_found_by_lower_case_names_and_keeps_order_and_doubles() -> None:
+    told = b"HTTP/1.1 200 OK\r\nX-B: 1\r\nContent-Length: 2\r\nx-a: 2\r\nX-B: 3\r\n\r\nok"
+    async with replica(answers(told)) as r, transport_to(r.url) as t:
+        answer = await t.exchange(Outgoing("GET", b"/v1/x", [(b"Host", b"replica")]))
+        answer.stream.close()
+    assert answer.headers == [
+        (b"x-b", b"1"),
+        (b"content-length", b"2"),
+        (b"x-a", b"2"),
+        (b"x-b", b"3"),
+    ]
+    assert (answer.header(b"x-b"), answer.header(b"x-c")) == (b"1", b"")

@@ -4,7 +4,7 @@ import trio
 
 from trioroute.proxy.ending import Ending
 from trioroute.proxy.passage import Chosen, Passage
-from trioroute.proxy.upstream.transport import UpstreamStream
+from trioroute.proxy.upstream.message import UpstreamStream
 
 
 class Attempt:
@@ -21,6 +21,9 @@ class Attempt:
         self.scope = trio.CancelScope()
         self.watched = self.desk.watch.open(self.replica, self.scope)
         self.stream: UpstreamStream | None = None
+        self.event_stream = False
+        self.readable = False
+        """The bytes of the answer are what its type says, not compressed."""
 
     def close(self) -> None:
         """Let go of the replica's connection."""

@@ -6,7 +6,6 @@ fails before that is tried elsewhere where that is safe; what fails later ends b
 
 import time
 
-import httpx
 import trio
 
 from eventlog import LogError
@@ -14,14 +13,14 @@ from trioroute.events.words import Blame, Outcome
 from trioroute.proxy.attempt import Attempt
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.first_event import is_event_stream, is_plain, read_first
-from trioroute.proxy.headers import lowered, to_upstream
+from trioroute.proxy.headers import to_upstream
 from trioroute.proxy.passage import Chosen, Passage
 from trioroute.proxy.relay import Relay
 from trioroute.proxy.serving.asgi import BrokenEnding
 from trioroute.proxy.serving.hangup import client_gone
 from trioroute.proxy.tap import aborted, error_in_events
 from trioroute.proxy.upstream.error import UpstreamError
-from trioroute.proxy.upstream.transport import UpstreamStream
+from trioroute.proxy.upstream.message import Answer, Outgoing
 from trioroute.proxy.verdict import Trouble, of_error, of_error_event, of_status
 
 
@@ -62,26 +61,24 @@ class AttemptRun(Attempt):
             desk.watch.close(self.watched)
             desk.end(ending)
 
-    async def _open(self) -> tuple[httpx.Response | None, bytes]:
+    async def _open(self) -> tuple[Answer | None, bytes]:
         """The response and its first bytes, or None: then it moves on or ``answer`` is set."""
         if self.desk.settings.log.gate == "dispatch" and not await self._gate():
             return None, b""
         try:
             response = await self._send()
-            stream = response.stream
-            assert isinstance(stream, UpstreamStream)
-            self.stream = stream
-            self.ending.status = response.status_code
+            self.stream = response.stream
+            self.ending.status = response.status
+            self.event_stream, self.readable = is_event_stream(response), is_plain(response)
             trouble = self._status_trouble(response)
             if trouble is not None and self._moves_on(trouble):
                 return None, b""
-            readable = is_plain(response)
-            first = await read_first(stream, readable and is_event_stream(response))
+            first = await read_first(self.stream, self.readable and self.event_stream)
         except UpstreamError as error:
             self._no_answer(of_error(error), str(error))
             return None, b""
-        if response.status_code == 200 and readable:
-            trouble = self._trouble_inside(response, first)
+        if response.status == 200 and self.readable:
+            trouble = self._trouble_inside(first)
             if trouble is not None and self._moves_on(trouble):
                 return None, b""
         if trouble is not None:
@@ -90,7 +87,7 @@ class AttemptRun(Attempt):
             return response, first
         return None, b""
 
-    async def _send(self) -> httpx.Response:
+    async def _send(self) -> Answer:
         passage, desk = self.passage, self.desk
         scope = passage.scope
         upstream = desk.upstreams.of(self.replica, self.address)
@@ -109,19 +106,13 @@ class AttemptRun(Attempt):
         )
         if passage.body or scope["method"] in ("POST", "PUT", "PATCH"):
             headers.append((b"content-length", str(len(passage.body)).encode("ascii")))
-        request = httpx.Request(
-            scope["method"],
-            upstream.url,
-            headers=headers,
-            stream=httpx.ByteStream(passage.body),
-            extensions={"target": target},
-        )
+        request = Outgoing(scope["method"], target, headers, passage.body)
         if passage.attempt == 1:
             desk.measure_overhead(time.perf_counter_ns() - passage.started_ns)
-        return await upstream.transport.handle_async_request(request)
+        return await upstream.transport.exchange(request)
 
-    def _status_trouble(self, response: httpx.Response) -> Trouble | None:
-        status = response.status_code
+    def _status_trouble(self, response: Answer) -> Trouble | None:
+        status = response.status
         if status in (401, 403) and self.replica in self.desk.upstreams.authorizations:
             self.answer = RouterError(
                 "upstream_auth",
@@ -129,16 +120,15 @@ class AttemptRun(Attempt):
             )
             return Trouble("status", "router", status, False)
         busy_ms = self.desk.settings.eject.busy_default_ms
-        return of_status(status, lowered(response.headers.raw), busy_ms)
+        return of_status(status, response.headers, busy_ms)
 
-    def _trouble_inside(self, response: httpx.Response, first: bytes) -> Trouble | None:
+    def _trouble_inside(self, first: bytes) -> Trouble | None:
         """RULES 6.12: errors inside a 200, as the status they stand for."""
         assert self.stream is not None
-        events = is_event_stream(response)
-        code = error_in_events(first) if events else None
+        code = error_in_events(first) if self.event_stream else None
         if code is not None:
             return of_error_event(code, self.desk.settings.eject.busy_default_ms)
-        seen_whole = events or self.stream.complete
+        seen_whole = self.event_stream or self.stream.complete
         if seen_whole and self.passage.route.inference and aborted(first):
             return Trouble("abort", "replica", 200, True)
         return None

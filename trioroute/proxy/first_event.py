@@ -1,21 +1,17 @@
 """The first bytes of a response, as much as has to be seen before anything is passed on."""
 
-import httpx
-
-from trioroute.proxy.upstream.transport import UpstreamStream
+from trioroute.proxy.upstream.message import Answer, UpstreamStream
 
 FIRST_EVENT_MAX = 64 * 1024
 
 
-def is_event_stream(response: httpx.Response) -> bool:
-    kind: str = response.headers.get("content-type", "")
-    return kind.lower().startswith("text/event-stream")
+def is_event_stream(answer: Answer) -> bool:
+    return answer.header(b"content-type").lower().startswith(b"text/event-stream")
 
 
-def is_plain(response: httpx.Response) -> bool:
+def is_plain(answer: Answer) -> bool:
     """Whether the bytes are what the type says; compressed ones are passed on unread."""
-    coding: str = response.headers.get("content-encoding", "")
-    return coding.strip().lower() in ("", "identity")
+    return answer.header(b"content-encoding").strip().lower() in (b"", b"identity")
 
 
 async def read_first(stream: UpstreamStream, whole_event: bool) -> bytes:

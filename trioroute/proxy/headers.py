@@ -32,11 +32,6 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 VIA = b"1.1 trioroute"
 
 
-def lowered(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
-    """The same with names in lower case, as all functions here expect them."""
-    return [(key.lower(), value) for key, value in headers]
-
-
 def header_value(headers: RawHeaders, name: bytes) -> bytes | None:
     """The first value of a header; ``name`` in lower case."""
     for key, value in headers:

@@ -1,6 +1,5 @@
 """``GET /v1/models``: the union over the LIVE replicas (HTTP.md)."""
 
-import httpx
 import orjson
 import trio
 
@@ -8,7 +7,7 @@ from trioroute.projections import Replica
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.first_event import next_chunk
 from trioroute.proxy.upstream.error import UpstreamError
-from trioroute.proxy.upstream.transport import UpstreamStream
+from trioroute.proxy.upstream.message import Outgoing, UpstreamStream
 
 ASK_TIMEOUT_S = 2.0
 LIST_BYTES_MAX = 4 << 20
@@ -46,16 +45,11 @@ async def _ask(desk: Desk, name: str, url: str, told: dict[str, object]) -> None
     key = desk.upstreams.authorizations.get(name)
     if key is not None:
         headers.append((b"authorization", key))
-    request = httpx.Request(
-        "GET",
-        upstream.url,
-        headers=headers,
-        extensions={"target": upstream.prefix + b"/v1/models"},
-    )
+    request = Outgoing("GET", upstream.prefix + b"/v1/models", headers)
     with trio.move_on_after(ASK_TIMEOUT_S):
         try:
-            response = await upstream.transport.handle_async_request(request)
-            listed = orjson.loads(await _body(response))
+            answer = await upstream.transport.exchange(request)
+            listed = orjson.loads(await _body(answer.stream))
         except (UpstreamError, orjson.JSONDecodeError):
             return
         entries = listed.get("data") if isinstance(listed, dict) else None
@@ -64,10 +58,8 @@ async def _ask(desk: Desk, name: str, url: str, told: dict[str, object]) -> None
                 told.setdefault(entry["id"], entry)
 
 
-async def _body(response: httpx.Response) -> bytes:
+async def _body(stream: UpstreamStream) -> bytes:
     """At most LIST_BYTES_MAX of it; b"" for a longer one."""
-    stream = response.stream
-    assert isinstance(stream, UpstreamStream)
     body = b""
     try:
         while (chunk := await next_chunk(stream)) is not None:

@@ -1,28 +1,27 @@
 """Passing a response on, byte for byte, as it comes; and ending it as it ended."""
 
-import httpx
-
 from trioroute.proxy.attempt import Attempt
 from trioroute.proxy.errors import error_event
-from trioroute.proxy.first_event import is_event_stream, is_plain, next_chunk
-from trioroute.proxy.headers import lowered, to_client
+from trioroute.proxy.first_event import next_chunk
+from trioroute.proxy.headers import to_client
 from trioroute.proxy.serving.asgi import BrokenEnding
 from trioroute.proxy.upstream.error import UpstreamError
+from trioroute.proxy.upstream.message import Answer
 from trioroute.proxy.verdict import of_error, of_error_event
 
 
 class Relay:
     """Relays one response of an attempt. ``began``: the head may have reached the client."""
 
-    def __init__(self, attempt: Attempt, response: httpx.Response, first: bytes) -> None:
+    def __init__(self, attempt: Attempt, response: Answer, first: bytes) -> None:
         self._attempt = attempt
         self._response = response
         self._first = first
         self._watched = attempt.watched
         self._send = attempt.passage.send
         self._now_ms = attempt.desk.now_ms
-        self._event_stream = is_event_stream(response)
-        self._readable = is_plain(response)
+        self._event_stream = attempt.event_stream
+        self._readable = attempt.readable
         self.began = False
 
     async def run(self) -> None:
@@ -87,14 +86,12 @@ class Relay:
             (b"x-request-id", attempt.passage.request_id.encode("ascii")),
             *attempt.own_headers(),
         ]
-        headers = to_client(
-            lowered(self._response.headers.raw), ours, event_stream=self._event_stream
-        )
+        headers = to_client(self._response.headers, ours, event_stream=self._event_stream)
         self.began = True
         await self._send(
             {
                 "type": "http.response.start",
-                "status": self._response.status_code,
+                "status": self._response.status,
                 "headers": headers,
             }
         )
@@ -104,7 +101,7 @@ class Relay:
         ending = self._attempt.ending
         if ending.settled:
             return
-        status = self._response.status_code
+        status = self._response.status
         tap = ending.tap
         passage = self._attempt.passage
         ending.response = passage.response_digest(tap)
@@ -143,7 +140,7 @@ class Relay:
         Under a Content-Length an event could fill up the body so that it looks complete.
         """
         tap = self._attempt.ending.tap
-        announced = "content-length" in self._response.headers
+        announced = self._response.header(b"content-length") != b""
         if self._event_stream and self._readable and not announced and tap.error_at_end() is None:
             border = b"" if tap.at_event_border() or not tap.bytes else b"\n\n"
             event = border + error_event("upstream_cut", message, 502)

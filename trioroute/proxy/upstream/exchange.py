@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterable
 
-import httpx
 import trio
 
 from trioroute.proxy.upstream.error import UpstreamError, from_os_error
+from trioroute.proxy.upstream.message import Outgoing
 from trioroute.proxy.upstream.response_parser import ResponseParser
 from trioroute.proxy.upstream.wire import UpstreamWire
 
@@ -20,7 +20,7 @@ class UpstreamExchange:
     is passed on, and the connection is not used again.
     """
 
-    def __init__(self, wire: UpstreamWire, request: httpx.Request, max_head_bytes: int) -> None:
+    def __init__(self, wire: UpstreamWire, request: Outgoing, max_head_bytes: int) -> None:
         self._wire = wire
         self._request = request
         self.parser = ResponseParser(request.method, max_head_bytes)
@@ -46,13 +46,12 @@ class UpstreamExchange:
                 self._wire.close()
 
     async def _send(self) -> None:
-        head = request_head(self._request)
-        stream = self._request.stream
-        if not isinstance(stream, httpx.ByteStream):
+        head = self._request.head()
+        body = self._request.body
+        if not isinstance(body, bytes):
             self.replayable = False
-            await self._send_listening(memoryview(head), stream)
+            await self._send_listening(memoryview(head), body)
             return
-        body = b"".join(stream)  # one piece: the same object, not a copy
         first = head + body if len(body) <= JOIN_BYTES else head
         try:
             taken = self._wire.send_now(first)
@@ -69,7 +68,7 @@ class UpstreamExchange:
                 rest = memoryview(head + body)[taken:]
             await self._send_listening(rest, None)
 
-    async def _send_listening(self, first: memoryview, rest: object) -> None:
+    async def _send_listening(self, first: memoryview, rest: AsyncIterable[bytes] | None) -> None:
         """Send what does not fit into the kernel's buffer, with an ear on the replica."""
         failure: Exception | None = None
         heard: UpstreamError | None = None
@@ -99,10 +98,8 @@ class UpstreamExchange:
         if heard is not None:
             raise self._told(heard)
 
-    async def _send_stream(self, stream: object) -> None:
-        if not isinstance(stream, AsyncIterable):
-            raise TypeError("the request's stream must be async iterable")
-        chunked = "transfer-encoding" in self._request.headers
+    async def _send_stream(self, stream: AsyncIterable[bytes]) -> None:
+        chunked = self._request.chunked
         async for chunk in stream:
             if not chunk:
                 continue
@@ -133,21 +130,3 @@ class UpstreamExchange:
                 parser.feed(data)
             else:
                 parser.end()
-
-
-def request_head(request: httpx.Request) -> bytes:
-    """The request line and headers, as given: header case and order are kept.
-
-    Raises UpstreamError (local) for a line break inside a header or the target.
-    """
-    target = request.extensions.get("target") or request.url.raw_path
-    parts = [request.method.encode("ascii"), b" ", target, b" HTTP/1.1\r\n"]
-    headers = request.headers.raw
-    for name, value in headers:
-        parts += (name, b": ", value, b"\r\n")
-    parts.append(b"\r\n")
-    head = b"".join(parts)
-    lines = len(headers) + 2
-    if head.count(b"\n") != lines or head.count(b"\r") != lines or b"\x00" in head:
-        raise UpstreamError("protocol", "a request header holds CR, LF or NUL", local=True)
-    return head

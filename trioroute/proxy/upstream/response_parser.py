@@ -21,6 +21,7 @@ class ResponseParser:
     def __init__(self, method: str, max_head_bytes: int = HEAD_BYTES) -> None:
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
+        """Names in lower case."""
         self.parts: list[bytes] = []
         """Body bytes not yet taken."""
         self.has_head = False
@@ -99,7 +100,7 @@ class ResponseParser:
         """A header, or a trailer, which is dropped."""
         if self.has_head:
             return
-        self.headers.append((name, value))
+        self.headers.append((name.lower(), value))
         self._header_bytes += len(name) + len(value) + 4
         if self._header_bytes > self._max_head_bytes:
             raise ValueError(f"the head is over {self._max_head_bytes} bytes")
@@ -127,10 +128,9 @@ class ResponseParser:
             return
         coding = b""
         for name, value in self.headers:
-            lowered = name.lower()
-            if lowered == b"content-length":
+            if name == b"content-length":
                 self._framed = True
-            elif lowered == b"transfer-encoding":
+            elif name == b"transfer-encoding":
                 coding = value.lower()
         if coding:
             self._framed = coding.rpartition(b",")[2].strip() == b"chunked"

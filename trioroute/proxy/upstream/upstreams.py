@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import attrs
-import httpx
 
 from trioroute.proxy.upstream.transport import ReplicaTransport
 
@@ -14,7 +13,6 @@ class Upstream:
     """``prefix`` goes before every path; ``host`` is the ``Host`` header probes use too."""
 
     address: str
-    url: httpx.URL
     host: bytes
     prefix: bytes
     transport: ReplicaTransport
@@ -40,7 +38,6 @@ class Upstreams:
         parts = urlsplit(address)
         upstream = Upstream(
             address,
-            httpx.URL(address),
             parts.netloc.encode("ascii"),
             parts.path.rstrip("/").encode("ascii"),
             ReplicaTransport(
