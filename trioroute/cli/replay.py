@@ -9,10 +9,11 @@ from typing import Any
 
 import attrs
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eventlog.errors import LogDamaged, LogError
 from eventlog.sqlite import SqliteReader
+from trioroute.cli.what_if import answer, read_changes
 from trioroute.replay.clock import now_ms, parse_point
 from trioroute.replay.explain import tell, tell_all
 from trioroute.replay.find import last_decisions, numbers_of_request, parse_decision
@@ -25,6 +26,7 @@ from trioroute.replay.histories import (
 )
 from trioroute.replay.moment import tell_moment
 from trioroute.replay.present import console_for, present_told, present_verified
+from trioroute.replay.present_what_if import present_what_if, what_if_data
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
 from trioroute.replay.replica import tell_replica
 from trioroute.replay.session import read_secret, tell_session
@@ -43,6 +45,8 @@ Examples:
   trioroute replay trioroute-log --session my-conversation --json
   trioroute replay trioroute-log --at -15m
   trioroute replay trioroute-log --verify
+  trioroute replay trioroute-log --what-if policy.slack.session=4
+  trioroute replay trioroute-log --what-if policy.name=least-work
 """
 
 
@@ -55,6 +59,13 @@ Examples:
 @click.option("--at", metavar="TIME", help="The state then: ISO time, or -15m before the end.")
 @click.option("--last", metavar="N", type=click.IntRange(1, 10_000), help="The last N decisions.")
 @click.option("--verify", "verify_all", is_flag=True, help="Take every decision again; 1 if not.")
+@click.option(
+    "--what-if",
+    "what_if",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="How many decisions other settings would have changed; repeat for more than one.",
+)
 @click.option("--json", "as_data", is_flag=True, help="The same as JSON.")
 @click.option("--lenient", is_flag=True, help="Pass over events of a newer trioroute.")
 def replay_command(
@@ -70,9 +81,9 @@ def replay_command(
     Without a question: the last 20 decisions. Exit codes: 0 ok, 1 a check failed or nothing was
     found, 2 wrong usage or a log that cannot be read.
     """
-    asked = [name for name, value in what.items() if value not in (None, False)]
+    asked = [name for name, value in what.items() if value not in (None, False, ())]
     if len(asked) > 1:
-        options = " and ".join(f"--{name.removesuffix('_all')}" for name in asked)
+        options = " and ".join(f"--{name.removesuffix('_all').replace('_', '-')}" for name in asked)
         raise click.UsageError(f"one question at a time: {options} were given")
     question = asked[0] if asked else "last"
     with _failures(), _opened(log, lenient) as source:
@@ -180,8 +191,27 @@ def _last(source: Source, log: Path, most: int | None) -> _Answer:
 
 
 def _verify(source: Source, log: Path, _: bool) -> _Answer:
+    with _progress() as told:
+        found = verify(source, lambda done, total: told("verifying", done, total))
+    return _Answer(
+        _verified_data(found),
+        lambda: present_verified(console_for(), found),
+        good=found.difference is None,
+    )
+
+
+def _what_if(source: Source, log: Path, texts: tuple[str, ...]) -> _Answer:
+    changes = read_changes(texts)
+    with _progress() as told:
+        found = answer(source, changes, told)
+    return _Answer(what_if_data(found), lambda: present_what_if(console_for(), found))
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal's stderr, nothing elsewhere: told what, how much is done, of how much."""
     progress = Progress(
-        "verifying",
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -190,15 +220,10 @@ def _verify(source: Source, log: Path, _: bool) -> _Answer:
         disable=not sys.stderr.isatty(),
     )
     with progress:
-        task = progress.add_task("verifying")
-        found = verify(
-            source, lambda done, total: progress.update(task, completed=done, total=total)
+        task = progress.add_task("")
+        yield lambda what, done, of: progress.update(
+            task, description=what, completed=done, total=of
         )
-    return _Answer(
-        _verified_data(found),
-        lambda: present_verified(console_for(), found),
-        good=found.difference is None,
-    )
 
 
 def _verified_data(found: Verified) -> dict[str, Any]:
@@ -234,4 +259,5 @@ _ANSWERS: dict[str, Callable[[Source, Path, Any], _Answer]] = {
     "at": _at,
     "last": _last,
     "verify_all": _verify,
+    "what_if": _what_if,
 }

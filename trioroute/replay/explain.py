@@ -82,10 +82,10 @@ def _tell(source: Source, state: State, record: Record, event: Dispatched) -> To
         reason=event.reason,
         because=words.because,
         min_running_m=choice.min_running_m,
-        replicas=tuple(_seen(state, c, record.at_ms) for c in choice.pool),
-        work=tuple(_work(one) for one in choice.weighed),
+        replicas=tuple(pool_seen(state, c, record.at_ms) for c in choice.pool),
+        work=tuple(work_seen(one) for one in choice.weighed),
         steps=words.steps,
-        pin=_pin(choice, words),
+        pin=pin_seen(choice, words),
         earlier=_earlier(source, record.stream, event),
         followed=trail.told(record.stream),
         verified=same,
@@ -150,12 +150,14 @@ def seen_at(state: State, name: str, at_ms: int, more: tuple[str, ...] = ()) -> 
     )
 
 
-def _seen(state: State, candidate: Candidate, at_ms: int) -> ReplicaSeen:
+def pool_seen(state: State, candidate: Candidate, at_ms: int) -> ReplicaSeen:
+    """A candidate of a choice as ``state`` shows it."""
     more = (("full",) if candidate.full else ()) + (("tried",) if candidate.tried else ())
     return seen_at(state, candidate.name, at_ms, more)
 
 
-def _work(weighed: Weighed) -> WorkSeen:
+def work_seen(weighed: Weighed) -> WorkSeen:
+    """What ``least-work`` weighed, as it is told."""
     return WorkSeen(
         name=weighed.name,
         cached=weighed.cached,
@@ -168,7 +170,8 @@ def _work(weighed: Weighed) -> WorkSeen:
     )
 
 
-def _pin(choice: Choice, words: Explanation) -> PinSeen | None:
+def pin_seen(choice: Choice, words: Explanation) -> PinSeen | None:
+    """The pin that step 4 looked at, as it is told."""
     pin = choice.pin
     if pin is None or words.pin is None:
         return None

@@ -50,7 +50,7 @@ def present_told(console: Console, told: Told, now_ms: int) -> None:
         console.print(replica_table(told.replicas, told.replica))
     console.print()
     for step in told.steps:
-        _step(console, step)
+        say(console, step_words(step))
     console.print()
     if told.pin is not None:
         pin = told.pin
@@ -152,7 +152,7 @@ def work_table(
     return made
 
 
-def _step(console: Console, step: Step) -> None:
+def step_words(step: Step) -> str:
     """``2 no-wait  gpu1, gpu2 remain; out: gpu3 (2 waiting there)``."""
     parts = []
     if step.left and step.number < 4:
@@ -162,7 +162,7 @@ def _step(console: Console, step: Step) -> None:
         parts.append(f"out: {out}")
     if step.note:
         parts.append(step.note)
-    say(console, f"{step.number} {step.name:<13} {'; '.join(parts)}")
+    return f"{step.number} {step.name:<13} {'; '.join(parts)}"
 
 
 def _attempt(attempt: Attempt) -> str:

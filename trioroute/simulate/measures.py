@@ -7,7 +7,7 @@ import attrs
 from trioroute.events import Rebound, Scraped, Spilled
 from trioroute.projections import State
 from trioroute.router import Decided
-from trioroute.simulate.clock import BEGIN_MS
+from trioroute.simulate.clock import BEGIN_MS, MS_NS
 
 SLOT_MS = 10_000
 WINDOW_SLOTS = 30
@@ -18,7 +18,10 @@ MINUTE_MS = 60_000
 
 @attrs.define(slots=True)
 class Measures:
-    """Filled during a run; times are nanoseconds, samples of imbalance thousandths."""
+    """Filled during a run; times are nanoseconds, samples of imbalance thousandths.
+
+    What happened before ``from_ns`` of the run, or began before it, is not counted.
+    """
 
     ttft_ns: list[int] = attrs.field(factory=list)
     e2e_ns: list[int] = attrs.field(factory=list)
@@ -27,9 +30,12 @@ class Measures:
     rebinds: int = 0
     slots: dict[int, dict[str, int]] = attrs.field(factory=dict)
     imbalance: list[tuple[int, int]] = attrs.field(factory=list)
+    from_ns: int = 0
 
     def dispatched(self, at_ms: int, replica: str) -> None:
         """A request went to ``replica``."""
+        if self._early(at_ms):
+            return
         slot = (at_ms - BEGIN_MS) // SLOT_MS
         counts = self.slots.get(slot)
         if counts is None:
@@ -38,6 +44,8 @@ class Measures:
 
     def ended(self, begun_ns: int, first_ns: int | None, end_ns: int, *, error: bool) -> None:
         """A request is over. Only good ones have times; an error is counted instead."""
+        if begun_ns < self.from_ns:
+            return
         if error or first_ns is None:
             self.errors += 1
         else:
@@ -46,6 +54,8 @@ class Measures:
 
     def listen(self, state: State, decided: Decided) -> None:
         """Told after each fold of the router."""
+        if self._early(state.at_ms):
+            return
         for event in decided.events:
             kind = type(event)
             if kind is Spilled:
@@ -55,6 +65,9 @@ class Measures:
             elif kind is Scraped and state.tally.imbalance:
                 at_ms, value_m = state.tally.imbalance[-1]
                 self.imbalance.append((at_ms - BEGIN_MS, value_m))
+
+    def _early(self, at_ms: int) -> bool:
+        return (at_ms - BEGIN_MS) * MS_NS < self.from_ns
 
     def mean_imbalance(self) -> float:
         """The imbalance index (RULES 7) over the whole run: the mean of every round."""

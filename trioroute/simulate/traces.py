@@ -10,10 +10,7 @@ first block, belongs to the earlier one's session. Every request comes at its ti
 of the one before (open loop).
 
 Exported log: one event a line, ``{"seq", "stream", "version", "kind", "schema", "at_ms", "body"}``.
-Requests come as they came; keys are the log's digests. A log holds no prompt, so contents are
-supposed: a session's prompts go on from one another, and prompts of one prefix key share their
-first 1024 tokens (4096 characters, RULES 5.2). Lengths it does not tell: a quarter of the bytes,
-and the mean answer.
+Requests come as they came; keys are the log's digests, contents are supposed (see ``recorded``).
 """
 
 import gzip
@@ -22,14 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from trioroute.simulate.profiles import BLOCK_TOKENS
-from trioroute.simulate.script import BYTES_PER_TOKEN, Request, Script, Turn, key
-
-SHARED_TOKENS = 1024
-ANSWER_TOKENS = 200
-"""An answer's length where a log knows none at all (chosen)."""
+from trioroute.simulate.recorded import Recorded, one_by_one
+from trioroute.simulate.script import Request, Script, Turn, key
 
 
 class BadWorkload(ValueError):
@@ -124,23 +116,10 @@ def _session_of(full: tuple[int, ...], sessions: dict[int, str]) -> str | None:
     return None
 
 
-@attrs.define
-class _Seen:
-    """A request of an exported log, as far as it was told."""
-
-    name: str
-    at_ms: int
-    prompt_bytes: int
-    session: str | None
-    prefix: str | None
-    prompt_tokens: int | None = None
-    answer_tokens: int | None = None
-
-
 def _exported(path: Path, rows: Iterator[_Line]) -> tuple[Script, ...]:
-    seen: list[_Seen] = []
-    dispatches: dict[tuple[str, int], _Seen] = {}
-    firsts: dict[tuple[str, int], _Seen] = {}
+    seen: list[Recorded] = []
+    dispatches: dict[tuple[str, int], Recorded] = {}
+    firsts: dict[tuple[str, int], Recorded] = {}
     for number, row in rows:
         body = row.get("body")
         if row.get("kind") not in ("Dispatched", "Released"):
@@ -160,39 +139,16 @@ def _exported(path: Path, rows: Iterator[_Line]) -> tuple[Script, ...]:
             if ended is not None:
                 ended.prompt_tokens = body.get("prompt_tokens")
                 ended.answer_tokens = body.get("completion_tokens")
-    return _supposed(seen)
+    return one_by_one(seen)
 
 
-def _arrived(path: Path, number: int, row: dict[str, Any], body: dict[str, Any], at: int) -> _Seen:
-    return _Seen(
+def _arrived(
+    path: Path, number: int, row: dict[str, Any], body: dict[str, Any], at: int
+) -> Recorded:
+    return Recorded(
         f"log-{at}",
         _whole(path, number, row, "at_ms", 0),
         _whole(path, number, body, "prompt_bytes", 0),
         body.get("session"),
         body.get("prefix"),
     )
-
-
-def _supposed(seen: list[_Seen]) -> tuple[Script, ...]:
-    """Give every request its lengths and its blocks."""
-    known = [one.answer_tokens for one in seen if one.answer_tokens]
-    answer = round(sum(known) / len(known)) if known else ANSWER_TOKENS
-    begin_ms = min((one.at_ms for one in seen), default=0)
-    texts: dict[str, list[int]] = {}
-    next_block = 0
-    scripts: list[Script] = []
-    for one in seen:
-        prompt = one.prompt_tokens or max(1, one.prompt_bytes // BYTES_PER_TOKEN)
-        shared = texts.setdefault(f"prefix {one.prefix}", []) if one.prefix else []
-        text = texts.setdefault(f"session {one.session}", []) if one.session else []
-        for grown, tokens in ((shared, SHARED_TOKENS), (text, prompt)):
-            if grown is text and not text:
-                text.extend(shared)
-            while len(grown) < min(tokens, prompt) // BLOCK_TOKENS:
-                grown.append(next_block)
-                next_block += 1
-        full = tuple(text[: prompt // BLOCK_TOKENS])
-        length = one.answer_tokens or answer
-        request = Request(one.name, prompt, length, full, one.session, one.prefix)
-        scripts.append(Script(one.at_ms - begin_ms, (Turn(request),)))
-    return tuple(scripts)

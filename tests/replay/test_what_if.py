@@ -1,0 +1,185 @@
+"""``--what-if``, the exact part: every recorded decision again, under other settings."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from eventlog.record import Entry, Record
+from tests.replay.logs import naive_differences, played, source_of
+from tests.replay.rig import busy_day, changed, store_of
+from tests.rig import Rig
+from trioroute.events import Dispatched, Event
+from trioroute.policy.decide import arrive_of, decide
+from trioroute.projections import State
+from trioroute.replay.acting import ON_THE_CHOICE, idle, why_not
+from trioroute.replay.read import Source
+from trioroute.replay.what_if import Exact, Onlooker, caveats, take_again
+from trioroute.settings import KNOWN_KEYS
+
+
+def asked(entries: Sequence[Entry], **changes: object) -> Exact:
+    wanted = {key.replace("__", "."): value for key, value in changes.items()}
+    return take_again(source_of(entries), wanted, Onlooker())
+
+
+def test_without_a_change_no_decision_differs() -> None:
+    entries, _ = played()
+    found = asked(entries, policy__slack__session=1)
+    assert found.decisions == 400
+    assert (found.differ, found.unproved, found.causes, found.first) == (0, 0, {}, None)
+
+
+def test_a_wider_slack_changes_what_a_naive_count_says() -> None:
+    entries, _ = played()
+    assert naive_differences(entries, 1) == []
+    naive = naive_differences(entries, 4)
+    found = asked(entries, policy__slack__session=4)
+    assert len(naive) > 20
+    # Every pin that was left and would be used: its home is another replica than it went to, or
+    # the same for another reason.
+    assert found.kinds["replica"] + found.kinds["reason"] == len(naive)
+    assert found.causes["would have used the session pin"].count >= found.kinds["replica"]
+
+
+def test_a_narrower_slack_changes_what_a_naive_count_says() -> None:
+    entries, _ = played()
+    naive = naive_differences(entries, 0)
+    found = asked(entries, policy__slack__session=0)
+    assert len(naive) > 20
+    assert found.kinds["replica"] + found.kinds["reason"] == len(naive)
+    left = "would have left the session pin: more run there than the slack allows"
+    assert any(cause.startswith(left) for cause in found.causes)
+
+
+def test_the_first_difference_is_told_both_ways() -> None:
+    entries, _ = played()
+    first = asked(entries, policy__slack__session=4).first
+    assert first is not None
+    assert first.decision == f"r1/{naive_differences(entries, 4)[0]}"
+    recorded, other = first.recorded, first.changed
+    assert (recorded.reason, other.reason) == ("load", "affinity:session")
+    assert "slack 1" in recorded.because
+    assert "slack 4" in other.because
+    assert other.pin is not None
+    assert other.replica == other.pin.replica != recorded.replica
+    assert recorded.events[0]["replica"] == recorded.replica
+    assert [event["event"] for event in recorded.events] == ["Dispatched", "Spilled"]
+    assert [event["event"] for event in other.events] == ["Dispatched"]
+    assert recorded.replicas == other.replicas
+
+
+def test_a_difference_does_not_rest_on_another() -> None:
+    """What is counted for a decision is the same when the log ends right after it."""
+    entries, _ = played()
+    naive = naive_differences(entries, 4)
+    cut = naive[9]
+    assert asked(entries[:cut], policy__slack__session=4).differ == 10
+
+
+def test_rules_of_pins_change_pins_only() -> None:
+    entries, _ = played()
+    found = asked(entries, pins__spills_to_rebind=1)
+    assert found.kinds["replica"] == found.kinds["reason"] == 0
+    rebound = "the same choice, would have been rebound (session pin)"
+    assert found.causes[rebound].count == found.kinds["pins"] == found.differ > 5
+
+
+def test_a_weight_alone_is_no_other_decision() -> None:
+    rig = Rig().live("a", "b")
+    for number in range(4):
+        rig.go(f"s{number}", tokens=1000)
+    found = asked(rig.log.entries, wlc__unit_tokens=500)
+    assert found.kinds["weight"] == 4
+    assert found.differ == 0
+    assert found.first is None
+
+
+def test_another_policy_goes_where_it_says_the_least_work_is() -> None:
+    entries, _ = played()
+    found = asked(entries, policy__name="least-work")
+    assert found.kinds["replica"] > 50
+    assert found.kinds["pins"] == 0
+    assert found.causes["least work elsewhere"].count == found.kinds["replica"]
+    first = found.first
+    assert first is not None
+    assert (first.recorded.policy, first.changed.policy) == ("soft-sticky", "least-work")
+    least = min(first.changed.work, key=lambda one: one.total)
+    assert least.total == next(
+        one.total for one in first.changed.work if one.name == first.changed.replica
+    )
+    assert len(first.changed.work) == len(first.recorded.replicas) == 4
+    assert "nowhere cached" in caveats(found, {"policy.name": "least-work"})[0]
+
+
+def test_a_least_work_log_knows_its_prompts() -> None:
+    entries, _ = played(policy="least-work")
+    same = asked(entries, policy__name="least-work")
+    assert (same.differ, same.unproved) == (0, 0)
+    other = asked(entries, policy__name="soft-sticky")
+    assert other.kinds["replica"] > 50
+    assert other.first is not None
+    assert any(one.cached for one in other.first.recorded.work)
+    assert "makes no pins" in caveats(other, {"policy.name": "soft-sticky"})[0]
+
+
+def test_a_log_that_is_not_reproduced_is_left_out() -> None:
+    rig = busy_day(100)
+    number = next(n for n, e in enumerate(rig.log.entries, 1) if e.kind == "Dispatched")
+    entries = changed(rig.log.entries, number, weight_m=7)
+    found = asked(entries, policy__slack__session=1)
+    assert found.unproved >= 1
+    assert found.differ == 0
+
+
+def test_each_router_has_its_own_past() -> None:
+    store = store_of(busy_day(60).log.entries)
+    store.append("router/r2", busy_day(60, seed=2).log.entries, 0)
+    both = take_again(Source(store), {"policy.slack.session": 3}, Onlooker())
+    alone = [asked(busy_day(60, seed=n).log.entries, policy__slack__session=3) for n in (1, 2)]
+    assert both.decisions == sum(one.decisions for one in alone)
+    assert both.differ == sum(one.differ for one in alone) > 0
+
+
+class Watched:
+    """Settings that note which of their fields are read."""
+
+    def __init__(self, inner: object, path: str, read: set[str]) -> None:
+        self._inner, self._path, self._read = inner, path, read
+
+    def __getattr__(self, name: str) -> object:
+        value = getattr(self._inner, name)
+        path = f"{self._path}.{name}".lstrip(".")
+        if attrs.has(type(value)):
+            return Watched(value, path, self._read)
+        self._read.add(path)
+        return value
+
+
+@attrs.define
+class Watching(Onlooker):
+    read: set[str]
+
+    def row(self, record: Record, event: Event, state: State) -> None:
+        if isinstance(event, Dispatched):
+            watched: Any = Watched(state.settings, "", self.read)
+            again = attrs.evolve(state, settings=watched)
+            decide(again, arrive_of(event, record.at_ms, state))
+
+
+def test_the_keys_that_act_are_those_that_decisions_read() -> None:
+    read: set[str] = set()
+    for entries in (busy_day(300).log.entries, played(policy="least-work")[0]):
+        take_again(source_of(entries), {}, Watching(read))
+    keys = {info.field: info.key for info in KNOWN_KEYS.values() if info.field}
+    assert {keys[field] for field in read} <= ON_THE_CHOICE
+    # PROBING replicas, evictions and full tables are rare in these logs.
+    assert ON_THE_CHOICE - {keys[field] for field in read} <= {"probing.max_in_flight"}
+
+
+def test_every_key_that_does_not_act_says_so() -> None:
+    for key, info in KNOWN_KEYS.items():
+        if info.built and info.field:
+            assert (why_not(key) is None) == (key in ON_THE_CHOICE)
+    assert idle(["log.path", "policy.load"]) == ["log.path acts on no decision"]
+    assert "log holds only the keys" in (why_not("pins.prefix_chars") or "")

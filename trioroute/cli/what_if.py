@@ -1,0 +1,70 @@
+"""``trioroute replay LOG --what-if KEY=VALUE``: the question read, and answered."""
+
+from collections.abc import Callable, Sequence
+
+from trioroute.events import InForce
+from trioroute.replay.acting import idle
+from trioroute.replay.present_what_if import Changed, WhatIf
+from trioroute.replay.read import BadQuestion, Source
+from trioroute.replay.rest import simulate_rest
+from trioroute.replay.what_if import caveats, take_again
+from trioroute.replay.window import Window
+from trioroute.settings import KNOWN_KEYS, SettingsError, with_changes
+from trioroute.settings.quantities import duration_text, thousandths_text
+
+Told = Callable[[str, int, int], None]
+"""Told what is done, how much of it, and of how much."""
+
+
+def read_changes(texts: Sequence[str]) -> dict[str, object]:
+    """The settings asked for. Raises BadQuestion: no KEY=VALUE, a wrong key (naming the nearest),
+    a wrong value, or nothing that acts on a choice."""
+    changes: dict[str, object] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise BadQuestion(f"--what-if {text}: needs KEY=VALUE, e.g. policy.slack.session=4")
+        changes[key.strip()] = value.strip()
+    try:
+        with_changes(InForce(), changes)
+    except SettingsError as error:
+        raise BadQuestion("; ".join(str(problem) for problem in error.problems)) from None
+    without = idle(changes)
+    if len(without) == len(changes):
+        raise BadQuestion(f"{'; '.join(without)}: --what-if asks for settings of the choice")
+    return changes
+
+
+def answer(source: Source, changes: dict[str, object], told: Told) -> WhatIf:
+    """Both parts of the answer. Raises BadQuestion, CannotRead, NotFound for an empty log."""
+    window = Window()
+    source.last()
+    try:
+        exact = take_again(
+            source, changes, window, lambda done, of: told("taking decisions again", done, of)
+        )
+    except SettingsError as error:
+        raise BadQuestion("; ".join(str(problem) for problem in error.problems)) from None
+    in_force, changed = exact.settings, with_changes(exact.settings, changes)
+    return WhatIf(
+        changes=tuple(
+            Changed(key=key, recorded=_value(in_force, key), changed=_value(changed, key))
+            for key in changes
+        ),
+        notes=(*idle(changes), *caveats(exact, changes)),
+        exact=exact,
+        rest=simulate_rest(window, changes, told),
+    )
+
+
+def _value(in_force: InForce, key: str) -> str:
+    """A setting as a user would write it."""
+    info = KNOWN_KEYS[key]
+    value: object = in_force
+    for part in info.field.split("."):
+        value = getattr(value, part)
+    if info.kind.suffix == "_ms" and isinstance(value, int):
+        return duration_text(value)
+    if info.kind.suffix == "_m" and isinstance(value, int):
+        return thousandths_text(value)
+    return str(value)
