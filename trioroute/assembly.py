@@ -46,6 +46,10 @@ class Parts:
     timings: Timings
     directory: Path
     now_ms: Callable[[], int]
+    ending: bool = False
+    """A signal to end came: not ready from then on."""
+    drain: trio.Event = attrs.field(factory=trio.Event)
+    """The settle time is over: connections close after their response."""
     shutdown: trio.Event = attrs.field(factory=trio.Event)
 
     def tell(self, command: c.Command) -> None:

@@ -34,6 +34,7 @@ from trioroute.replay import explain_decision
 logger = logging.getLogger("trioroute")
 
 TICK_S = 0.5
+LOOK_FOR_END_S = 0.02
 LOOP_LAG_EVERY_MS = 250
 EXPLAIN_AT_ONCE = 1
 """Folding a log takes the interpreter's lock from the traffic: one at a time."""
@@ -65,7 +66,7 @@ async def tick(parts: Parts) -> None:
 
 def readiness(parts: Parts) -> tuple[bool, str]:
     """HTTP.md: not while draining, while the log stalls, or while nobody is routable."""
-    if parts.desk.stopping:
+    if parts.ending:
         return False, "draining: this router is shutting down"
     since_ms = parts.journal.stalled_since_ms
     if since_ms is not None:
@@ -144,7 +145,7 @@ async def run(
     hurry = trio.CancelScope()
     try:
         async with trio.open_nursery() as signals:
-            signals.start_soon(_heed_signals, parts, hurry)
+            signals.start_soon(_heed_signals, parts, hurry, signals)
             async with trio.open_nursery() as log_nursery:
                 await log_nursery.start(parts.journal.run)
                 begin(parts)
@@ -189,6 +190,7 @@ async def _serve(
                     [server.listen],
                     limits,
                     shutdown=parts.shutdown,
+                    drain=parts.drain,
                     on_refusal=Refusals().note,
                     tls_cert=server.tls_cert or None,
                     tls_key=server.tls_key or None,
@@ -237,7 +239,7 @@ def _settle_memory() -> None:
     gc.set_threshold(GC_THRESHOLD, 20, 50)
 
 
-async def _heed_signals(parts: Parts, hurry: trio.CancelScope) -> None:
+async def _heed_signals(parts: Parts, hurry: trio.CancelScope, nursery: trio.Nursery) -> None:
     """SIGTERM and SIGINT drain; a second one hurries; none keeps the log from being closed.
 
     SIGHUP is noted, not obeyed yet.
@@ -246,14 +248,37 @@ async def _heed_signals(parts: Parts, hurry: trio.CancelScope) -> None:
         async for number in received:
             if number == signal.SIGHUP:
                 logger.warning("SIGHUP: reloading is not built yet; restart to change settings")
-            elif parts.desk.stopping:
+            elif parts.ending:
                 logger.warning("second signal: ending what is still running")
                 hurry.cancel()
             else:
-                running = len(parts.router.state.load.flights)
-                logger.info("signal %d: draining, %d requests in flight", number, running)
-                parts.desk.stopping = True
-                parts.shutdown.set()
+                parts.ending = True
+                nursery.start_soon(_end, parts, hurry, number)
+
+
+async def _end(parts: Parts, hurry: trio.CancelScope, number: int) -> None:
+    """Not ready at once, refusing after the settle time, gone when nothing runs any more.
+
+    A balancer in front needs the settle time to notice; whoever pressed Ctrl-C has none. What still
+    runs when ``server.graceful_timeout`` is over, counted from the signal, is ended.
+    """
+    server = parts.settings.in_force.server
+    grace_s = server.graceful_timeout_ms / 1000
+    settle_s = 0.0 if number == signal.SIGINT else min(grace_s, server.settle_ms / 1000)
+    hurry.deadline = trio.current_time() + grace_s
+    running = len(parts.router.state.load.flights)
+    logger.info(
+        "signal %d: not ready any more, refusing new requests in %g s, %d requests in flight",
+        number,
+        settle_s,
+        running,
+    )
+    await trio.sleep(settle_s)
+    parts.desk.stopping = True
+    parts.drain.set()
+    while parts.desk.in_use:  # noqa: ASYNC110 - requests need no event for the one time they are waited for
+        await trio.sleep(LOOK_FOR_END_S)
+    parts.shutdown.set()
 
 
 def raise_file_limit() -> None:

@@ -97,28 +97,61 @@ def test_an_event_kind_of_a_newer_release_is_refused_before_anything_is_written(
         assert base.execute("SELECT count(*) FROM events").fetchone() == rows
 
 
-def test_sigterm_lets_streams_finish_and_turns_new_requests_away(fleet: Fleet) -> None:
+def test_sigterm_fails_readiness_then_refuses_then_lets_streams_finish(fleet: Fleet) -> None:
     fleet.engine("--decode-tokens-per-s=20")
-    router = fleet.router().ready()
+    router = fleet.router(server_settle="1s").ready()
     bodies: list[str] = []
 
     def stream() -> None:
         answer = httpx.post(
-            router.url + COMPLETIONS, json=chat(stream=True, max_tokens=30), timeout=20
+            router.url + COMPLETIONS, json=chat(stream=True, max_tokens=60), timeout=20
         )
         bodies.append(answer.text)
 
     thread = threading.Thread(target=stream)
     thread.start()
     wait_for("the stream running", lambda: router.replica("gpu1")["in_flight"] == 1)
+    begun = time.monotonic()
     router.popen.send_signal(signal.SIGTERM)
     wait_for("not ready", lambda: httpx.get(router.admin + "/readyz").status_code == 503)
-    with pytest.raises(httpx.HTTPError):
-        httpx.post(router.url + COMPLETIONS, json=chat()).raise_for_status()
+    with httpx.Client() as kept:
+        settling = kept.post(router.url + COMPLETIONS, json=chat(max_tokens=1))
+        if time.monotonic() - begun < 0.9:
+            assert settling.status_code == 200, "a balancer has not noticed yet"
+        wait_for("refusing", lambda: kept.post(router.url + COMPLETIONS, json=chat()).is_error)
+        refused = kept.post(router.url + COMPLETIONS, json=chat())
+    assert refused.status_code == 503
+    assert refused.json()["error"]["code"] == "shutting_down"
+    assert refused.headers["retry-after"] == "1"
+    assert refused.headers["connection"] == "close"
+    assert not bodies, "the stream ran while new requests were refused"
     thread.join(20)
     assert bodies[0].endswith("data: [DONE]\n\n")
     assert router.popen.wait(10) == 0
     assert "Stopped" in kinds_in(router.log)
+    router.verify()
+
+
+def test_the_grace_counts_from_the_signal_for_streams_and_for_half_sent_requests(
+    fleet: Fleet,
+) -> None:
+    fleet.engine("--decode-tokens-per-s=2")
+    router = fleet.router(server_graceful_timeout="2s", server_settle="1s").ready()
+    with socket.create_connection(("127.0.0.1", router.port)) as half_sent:
+        half_sent.sendall(
+            b"POST /v1/completions HTTP/1.1\r\nhost: r\r\ncontent-length: 99\r\n\r\n{"
+        )
+        with httpx.stream(
+            "POST", router.url + COMPLETIONS, json=chat(stream=True, max_tokens=500), timeout=20
+        ) as answer:
+            assert answer.status_code == 200
+            begun = time.monotonic()
+            router.popen.send_signal(signal.SIGTERM)
+            with pytest.raises(httpx.RemoteProtocolError):
+                answer.read()
+            assert router.popen.wait(5) == 0
+            assert 1.5 < time.monotonic() - begun < 4
+    assert "shutdown" in router.replay("--last", "1", "--json").stdout
     router.verify()
 
 

@@ -29,6 +29,7 @@ forward_client_auth = true
 reveal = true
 cors_origins = []
 graceful_timeout = "120s"
+settle = "1s"
 heartbeat = 0
 access_log = "off"
 

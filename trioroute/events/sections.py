@@ -157,6 +157,7 @@ class Server:
     forward_client_auth: bool = True
     reveal: bool = True
     graceful_timeout_ms: int = 120_000
+    settle_ms: int = 1000
 
 
 @attrs.frozen(kw_only=True)

@@ -33,7 +33,8 @@ _SESSION_HEADERS = (
 _SESSION_FIELDS = (
     '["conversation_id", "thread_id", "session_id", "metadata.session_id", "prompt_cache_key"]'
 )
-_GRACE = "On shutdown, how long running requests may go on before they are ended."
+_GRACE = "From the signal on, how long running requests may go on before they are ended."
+_SETTLE = "After SIGTERM, how long new requests are still taken while readiness already fails."
 _REVEAL = "Whether responses carry the x-trioroute-replica and x-trioroute-reason headers."
 _AUTH = "Whether the client's Authorization header is passed on to the replica."
 _GATE_WAIT = "How long a first byte waits for a slow log before on_failure applies."
@@ -55,6 +56,7 @@ SECTIONS: tuple[KeyInfo, ...] = (
         ("forward_client_auth", truth(), "true", _AUTH),
         ("reveal", truth(), "true", _REVEAL),
         ("graceful_timeout", duration(0), '"120s"', _GRACE),
+        ("settle", duration(0), '"1s"', _SETTLE),
     ),
     *section(
         "timeouts",

@@ -21,6 +21,9 @@ class Hub:
     def __init__(self, limits: ServerLimits, on_refusal: Callable[[str], None] | None) -> None:
         self.limits = limits
         self.draining = False
+        """No connection is kept open after a response."""
+        self.ending = False
+        """No request is waited for."""
         self.watch = HangupWatch()
         self.stock_connections = 0
         """Connections served by hypercorn's own class."""
@@ -79,10 +82,19 @@ class Hub:
             for wire in [wire for wire in self._wires if wire.deadline <= now]:
                 wire.expire()
 
-    async def drain_after(self, shutdown: trio.Event) -> None:
-        """On shutdown: idle connections close now, busy ones after their response."""
-        await shutdown.wait()
+    async def drain_after(self, drain: trio.Event | None, shutdown: trio.Event) -> None:
+        """At both: idle connections close. From the first on: busy ones after their response.
+
+        A new connection between the two is served one request; after the second there is none.
+        """
+        await (shutdown if drain is None else drain).wait()
         self.draining = True
+        self._close_idle()
+        await shutdown.wait()
+        self.ending = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         for wire in list(self._idle):
             wire.expire()
 

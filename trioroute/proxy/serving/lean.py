@@ -129,7 +129,7 @@ class LeanConnection:
     async def _read_idle(self) -> bytes:
         """The first bytes of a request; a request that raced with the closing is still taken."""
         wire, hub = self._wire, self._hub
-        if hub.draining:
+        if hub.ending or (hub.draining and self._exchange is not None):
             return wire.read_now()
         hub.set_idle(wire, True)
         try:

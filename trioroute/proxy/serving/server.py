@@ -31,6 +31,7 @@ async def serve_http(
     limits: ServerLimits,
     *,
     shutdown: trio.Event,
+    drain: trio.Event | None = None,
     tls_cert: str | None = None,
     tls_key: str | None = None,
     on_refusal: Callable[[str], None] | None = None,
@@ -42,6 +43,7 @@ async def serve_http(
     The application gets http scopes only, with the whole body in the first message, and is
     cancelled when its client is gone (hangup.client_gone tells why). After `shutdown` nothing is
     accepted, idle connections close, and after `limits.graceful_timeout_s` the rest is cancelled.
+    From `drain` on, if it is given, new connections are still served, but none is kept open.
     With `tls_cert` and `tls_key` (PEM files) all addresses speak TLS, HTTP/1.1 and HTTP/2.
     `on_refusal(code)` is called for each request that never reached the application.
 
@@ -53,13 +55,11 @@ async def serve_http(
     guarded = cast("Any", GuardedApp(hub, app, break_stream))
     sockets = await listen_on(listen, limits)
     bound = [sock.getsockname()[:2] for sock in sockets]
-    secure = sockets if config.ssl_enabled else []
-    plain = [] if config.ssl_enabled else sockets
     worker = lean_worker(hub, app)
     if worker is not None:
         for sock in sockets:
             sock.listen(limits.backlog)
-        sort = Sockets(secure, plain, [])
+        sort = Sockets(sockets, [], []) if config.ssl_enabled else Sockets([], sockets, [])
         serve: Worker = partial(worker, ASGIWrapper(guarded), config, sockets=sort)
     else:
         logger.warning(
@@ -72,7 +72,7 @@ async def serve_http(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hub.watch.run)
         nursery.start_soon(hub.run)
-        nursery.start_soon(hub.drain_after, shutdown)
+        nursery.start_soon(hub.drain_after, drain, shutdown)
         await _run_worker(serve, shutdown, bound, task_status)
         nursery.cancel_scope.cancel()
 
