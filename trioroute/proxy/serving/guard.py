@@ -14,6 +14,7 @@ from trioroute.proxy.serving.asgi import ASGIApp, Message, Receive, Scope, Send,
 from trioroute.proxy.serving.chunked import too_large_body
 from trioroute.proxy.serving.hangup import EXTENSION, Client
 from trioroute.proxy.serving.hub import Hub
+from trioroute.proxy.serving.pace import Pace
 from trioroute.proxy.serving.refusal import FAILED, Refusal
 
 logger = logging.getLogger("trioroute.proxy")
@@ -72,20 +73,18 @@ class GuardedApp:
         limits = self._hub.limits
         parts: list[bytes] = []
         size = 0
+        pace = Pace(limits.body_timeout_s, trio.current_time() + limits.body_timeout_s)
         while True:
             message: Message | None = None
-            with trio.move_on_after(limits.body_timeout_s):
+            with trio.move_on_at(pace.deadline):
                 message = await receive()
             if message is None:
-                raise Refusal(
-                    408,
-                    "request_timeout",
-                    f"no byte of the request body for {limits.body_timeout_s:g} s",
-                )
+                raise Refusal(408, "request_timeout", pace.too_slow())
             if message["type"] == "http.disconnect":
                 return None
             parts.append(message.get("body", b""))
             size += len(parts[-1])
+            pace.brought(len(parts[-1]), trio.current_time())
             if size > limits.body_bytes:
                 raise too_large_body(limits.body_bytes)
             if not message.get("more_body", False):

@@ -18,6 +18,7 @@ from trioroute.proxy.serving.chunked import ChunkedBody, too_large_body
 from trioroute.proxy.serving.exchange import Exchange
 from trioroute.proxy.serving.hangup import EXTENSION
 from trioroute.proxy.serving.hub import Hub
+from trioroute.proxy.serving.pace import Pace
 from trioroute.proxy.serving.parser import RequestHead, check_unfinished, parse_head, too_large_head
 from trioroute.proxy.serving.refusal import FAILED, Refusal
 from trioroute.proxy.serving.wire import ClientGone, Wire
@@ -157,8 +158,9 @@ class LeanConnection:
             raise too_large_body(limits.body_bytes)
         if request.expects_continue and not self._buffer and request.http_version == "1.1":
             await self._wire.write((CONTINUE,))
+        pace = Pace(limits.body_timeout_s, trio.current_time() + limits.body_timeout_s)
         if request.chunked:
-            return await self._read_chunks(ChunkedBody(limits.body_bytes))
+            return await self._read_chunks(ChunkedBody(limits.body_bytes), pace)
         left = request.content_length - len(self._buffer)
         if left <= 0:
             body = self._buffer[: request.content_length]
@@ -166,7 +168,7 @@ class LeanConnection:
             return body
         parts = [self._buffer]
         while left > 0:
-            data = await self._read_body_bytes()
+            data = await self._read_body_bytes(pace)
             if not data:
                 return None
             parts.append(data)
@@ -176,29 +178,27 @@ class LeanConnection:
         parts[-1] = last[: len(last) + left]
         return b"".join(parts)
 
-    async def _read_chunks(self, chunks: ChunkedBody) -> bytes | None:
+    async def _read_chunks(self, chunks: ChunkedBody, pace: Pace) -> bytes | None:
         chunks.feed(self._buffer)
         while not chunks.done:
-            data = await self._read_body_bytes()
+            data = await self._read_body_bytes(pace)
             if not data:
                 return None
             chunks.feed(data)
         self._buffer = chunks.rest()
         return chunks.body()
 
-    async def _read_body_bytes(self) -> bytes:
+    async def _read_body_bytes(self, pace: Pace) -> bytes:
         wire = self._wire
-        wire.deadline = trio.current_time() + self._limits.body_timeout_s
+        wire.deadline = pace.deadline
         try:
-            return await wire.read()
+            data = await wire.read()
         except trio.ClosedResourceError:
-            raise Refusal(
-                408,
-                "request_timeout",
-                f"no byte of the request body for {self._limits.body_timeout_s:g} s",
-            ) from None
+            raise Refusal(408, "request_timeout", pace.too_slow()) from None
         finally:
             wire.deadline = float("inf")
+        pace.brought(len(data), trio.current_time())
+        return data
 
     async def _answer(self, request: RequestHead, body: bytes) -> bool:
         """Run the application; returns whether the connection can take another request."""

@@ -24,7 +24,7 @@ class ServerLimits:
     header_timeout_s: float = 30.0
     """From the first byte of a head to its last."""
     body_timeout_s: float = 60.0
-    """Silence within a request body."""
+    """What each 16 KiB of a request body may take; see pace.py."""
     client_stall_ms: int = 60_000
     """A client that takes no byte of a response for this long is given up."""
     graceful_timeout_s: float = 120.0
