@@ -1,0 +1,1 @@
+"""``./tools/bench``: trioroute beside other proxies, in one alternating run. See BENCH.md."""

@@ -1,0 +1,102 @@
+"""Targets while they run: started, awaited, and addressed by the measurements."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+import httpx
+
+from tests.bench import proc
+from tests.bench.install import NotAvailableError
+from tests.bench.load import Generator, Load, Outcome, until
+from tests.bench.places import Cpus
+from tests.bench.processes import last_lines, running
+from tests.bench.targets import Place, Target
+from tests.bench.upstream import MODEL, Upstream
+
+
+@attrs.frozen
+class Standing:
+    """A target that answers. ``pid`` is the root of its processes, ``None`` for ``direct``."""
+
+    target: Target
+    port: int
+    admin_port: int
+    pid: int | None
+    directory: Path
+    generator: Generator
+    upstream: Upstream
+
+    def load(self, load: Load) -> Outcome:
+        """One run against it, CPU time of its tree counted. Raises ``RunFailedError``."""
+        if not self.target.same_bytes:
+            load = attrs.evolve(load, length=-1)
+        return self.generator.run(self.port, load, self.cpu_s)
+
+    def cpu_s(self) -> float:
+        return proc.cpu_s(self.pid) if self.pid is not None else 0.0
+
+
+@attrs.frozen
+class Arena:
+    """What is the same for all targets of a run."""
+
+    directory: Path
+    cpus: Cpus
+    generator: Generator
+    upstream: Upstream
+
+    @contextmanager
+    def standing(self, target: Target, name: str = "") -> Iterator[Standing]:
+        """The target, once it answers a request. Raises ``NotAvailableError``."""
+        directory = self.directory / (name or target.name)
+        if target.launch is None:
+            port = self.upstream.ports[0]
+            yield Standing(target, port, 0, None, directory, self.generator, self.upstream)
+            return
+        program = target.find()
+        directory.mkdir(parents=True)
+        port, admin_port = free_ports(2)
+        launch = target.launch(program, Place(port, admin_port, directory, self.upstream.ports))
+        for name_of_file, text in launch.files.items():
+            (directory / name_of_file).write_text(text)
+        output = directory / "output"
+        with running(launch.command, output, self.cpus.proxy, launch.env) as process:
+
+            def ready() -> bool:
+                return process.poll() is not None or answers(port)
+
+            if not until(ready, target.start_s) or process.poll() is not None:
+                raise NotAvailableError(f"does not start: {last_lines(output)}")
+            yield Standing(
+                target, port, admin_port, process.pid, directory, self.generator, self.upstream
+            )
+
+
+def answers(port: int) -> bool:
+    """Whether a small request gets a whole 200."""
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "[[reply=512]]"}]}
+    try:
+        answer = httpx.post(
+            f"http://127.0.0.1:{port}/v1/chat/completions",
+            content=json.dumps(body),
+            headers={"content-type": "application/json"},
+            timeout=5.0,
+        )
+    except httpx.HTTPError:
+        return False
+    return answer.status_code == 200 and "[t=" in answer.text
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

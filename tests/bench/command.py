@@ -1,0 +1,96 @@
+"""The command line of ``tools/bench``."""
+
+import json
+import os
+import platform
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tests.bench import rows, session, table
+from tests.bench.arena import Arena
+from tests.bench.binaries import NotBuiltError, binary
+from tests.bench.load import Generator
+from tests.bench.places import Cpus, cache_dir, cpus, filesystem_of
+from tests.bench.targets import TARGETS
+from tests.bench.upstream import upstream
+
+ROUNDS, QUICK_ROUNDS = 3, 1
+
+
+def _chosen(known: list[str], given: str | None, option: str) -> list[str]:
+    """The names given, in the table's order. Raises ``click.UsageError`` for unknown ones."""
+    if given is None:
+        return known
+    names = given.split(",")
+    if unknown := [name for name in names if name not in known]:
+        raise click.UsageError(f"{option}: no {', '.join(unknown)}; there are {', '.join(known)}")
+    return [name for name in known if name in names]
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--only", metavar="NAME,...", help=f"Proxies: {', '.join(TARGETS)}.")
+@click.option("--rows", "wanted", metavar="NAME,...", help=f"Rows: {', '.join(rows.ROWS)}.")
+@click.option(
+    "--rounds", type=click.IntRange(1), help=f"Default {ROUNDS}, with --quick {QUICK_ROUNDS}."
+)
+@click.option(
+    "--quick", is_flag=True, help="Short measurements: a first look, not a figure to cite."
+)
+@click.option(
+    "--json", "json_path", type=click.Path(path_type=Path), help="All figures of all rounds."
+)
+def main(
+    only: str | None, wanted: str | None, rounds: int | None, quick: bool, json_path: Path | None
+) -> None:
+    """Measure trioroute beside other proxies, in one alternating run."""
+    targets = _chosen(list(TARGETS), only, "--only")
+    names = _chosen(list(rows.ROWS), wanted, "--rows")
+    rounds = rounds or (QUICK_ROUNDS if quick else ROUNDS)
+    pace = rows.QUICK if quick else rows.Pace()
+    began = time.monotonic()
+    directory = Path(tempfile.mkdtemp(prefix="run-", dir=cache_dir()))
+    place = cpus()
+    try:
+        generator, replicas = Generator(binary("load"), place.load), binary("upstream")
+        with upstream(replicas, place.load) as standing:
+            arena = Arena(directory, place, generator, standing)
+            results = session.run(arena, targets, names, rounds, pace)
+        click.echo(table.render(results))
+        click.echo(_circumstances(place, directory, rounds, time.monotonic() - began))
+        if json_path is not None:
+            json_path.write_text(json.dumps(as_json(results), indent=1) + "\n")
+    except NotBuiltError as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _circumstances(place: Cpus, directory: Path, rounds: int, spent_s: float) -> str:
+    kind = filesystem_of(directory)
+    warning = "" if kind not in ("tmpfs", "ramfs") else ": no real disk, set XDG_CACHE_HOME"
+    pinned = (
+        "nothing pinned, one CPU"
+        if place.proxy is None
+        else f"proxy on CPU {place.proxy}, load and upstream on {place.load}"
+    )
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    return (
+        f"medians of {rounds} rounds in {spent_s:.0f} s; {pinned}; load average {load}; "
+        f"log on {kind}{warning}; Python {platform.python_version()}, Linux {platform.release()}"
+    )
+
+
+def as_json(results: session.Results) -> dict[str, Any]:
+    """Every round's figures, medians and ratios."""
+    told: dict[str, Any] = {"rounds": results.rounds, "absent": results.absent, "rows": {}}
+    for (row, target), cell in results.cells.items():
+        entry: dict[str, Any] = {"rounds": cell, "median": table.figure(cell)}
+        for other in table.AGAINST:
+            entry[f"ratio to {other}"] = table.ratio(cell, results.cells.get((row, other), []))
+        told["rows"].setdefault(row, {})[target] = entry
+    return told

@@ -1,0 +1,92 @@
+"""One whole run: every measurement over every target, in alternation, several rounds of it."""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import attrs
+import click
+
+from tests.bench.arena import Arena, Standing
+from tests.bench.install import NotAvailableError
+from tests.bench.load import RunFailedError
+from tests.bench.rows import MEASURES, Figures, Measure, Pace
+from tests.bench.targets import TARGETS
+
+Cell = list[float | str]
+"""What one target gave for one row, round by round."""
+
+
+@attrs.frozen
+class Results:
+    """``cells`` by row and target; ``absent`` says why a target was not measured."""
+
+    targets: tuple[str, ...]
+    rows: tuple[str, ...]
+    rounds: int
+    cells: dict[tuple[str, str], Cell] = attrs.field(factory=dict)
+    absent: dict[str, str] = attrs.field(factory=dict)
+
+    def add(self, target: str, figures: Figures) -> None:
+        for row, figure in figures.items():
+            if row in self.rows:
+                self.cells.setdefault((row, target), []).append(figure)
+
+
+def run(
+    arena: Arena, targets: Sequence[str], rows: Sequence[str], rounds: int, pace: Pace
+) -> Results:
+    """Everything; a target or figure that fails says why in its place."""
+    results = Results(tuple(targets), tuple(rows), rounds)
+    measures = [m for m in MEASURES if any(row.name in rows for row in m.rows)]
+    with ExitStack() as stack:
+        standing: dict[str, Standing] = {}
+        for name in targets:
+            _say(f"starting {name}")
+            try:
+                standing[name] = stack.enter_context(arena.standing(TARGETS[name]))
+            except NotAvailableError as error:
+                results.absent[name] = str(error)
+        for number in range(rounds):
+            for measure in measures:
+                # Back and forth, so that a drift of the machine favours nobody.
+                names = list(standing) if number % 2 == 0 else list(reversed(standing))
+                for name in names:
+                    if measure.only in (None, name):
+                        _say(f"round {number + 1} of {rounds}: {measure.name}, {name}")
+                        figures = _figures(arena, standing[name], measure, pace, number)
+                        results.add(name, figures)
+    _say("")
+    return results
+
+
+def _figures(
+    arena: Arena, standing: Standing, measure: Measure, pace: Pace, number: int
+) -> Figures:
+    try:
+        with (
+            _own(arena, standing, f"{measure.name}-{number}")
+            if measure.fresh
+            else _same(standing) as used
+        ):
+            return measure.run(used, pace)
+    except (RunFailedError, NotAvailableError) as error:
+        return {row.name: str(error) for row in measure.rows}
+
+
+@contextmanager
+def _own(arena: Arena, standing: Standing, name: str) -> Iterator[Standing]:
+    with arena.standing(standing.target, f"{standing.target.name}-{name}") as fresh:
+        yield fresh
+
+
+_same = contextlib.nullcontext
+
+
+def _say(text: str) -> None:
+    """Progress, on a terminal in one line."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+    elif text:
+        click.echo(text, err=True)

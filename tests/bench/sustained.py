@@ -1,0 +1,56 @@
+"""The most chunks a second that a proxy passes on in time: a search over a ladder of rates."""
+
+from collections.abc import Callable, Sequence
+
+from tests.bench.arena import Standing
+from tests.bench.load import Load, RunFailedError
+
+STREAMS = 256
+LADDER = (1000, 2000, 4000, 6000, 9000, 13000, 18000, 25000, 35000, 50000)
+TRANSIT_P99_US = 10_000
+DELIVERED = 0.97
+
+
+def most_chunks_per_s(standing: Standing, probe_ms: int) -> float:
+    """The highest rate of the ladder that holds. Raises ``RunFailedError`` if none does."""
+    last_failure = ["no rate was tried"]
+
+    def holds(rate: int) -> bool:
+        try:
+            return _holds(standing, rate, probe_ms)
+        except RunFailedError as error:
+            last_failure[0] = str(error)
+            return False
+
+    best = highest(LADDER, holds)
+    if best is None:
+        raise RunFailedError(f"not even {LADDER[0]:,}/s: {last_failure[0]}")
+    return best
+
+
+def _holds(standing: Standing, rate: int, probe_ms: int) -> bool:
+    gap_us = 1_000_000 * STREAMS // rate
+    spec = f"chunks=1000000 bytes=250 gap_us={gap_us} phase_us={gap_us}"
+    load = Load(
+        STREAMS, spec, stream=True, settle=True, marks=1_000_000, stagger_ms=200, ms=probe_ms
+    )
+    outcome = standing.load(load).checked()
+    delivered = outcome.chunks / (rate * outcome.seconds)
+    if delivered < DELIVERED:
+        raise RunFailedError(f"{delivered:.0%} delivered")
+    if outcome.transit.p99 > TRANSIT_P99_US:
+        raise RunFailedError(f"transit p99 {outcome.transit.p99 / 1000:.0f} ms")
+    return True
+
+
+def highest(ladder: Sequence[int], holds: Callable[[int], bool]) -> int | None:
+    """The highest step that holds, by halving: each step is tried at most twice, because one
+    scheduling gap of a shared machine is enough to fail a step that holds."""
+    low, high = -1, len(ladder)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(ladder[middle]) or holds(ladder[middle]):
+            low = middle
+        else:
+            high = middle
+    return ladder[low] if low >= 0 else None

@@ -1,0 +1,47 @@
+"""The whole bench once, with almost no time: it runs, and its figures are of the right kind."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.bench import rows
+from tests.bench.command import main
+from tests.bench.targets import TARGETS
+
+TINY = rows.Pace(500, 300, 300, 200, 300, 5.0)
+SHORT_ROWS = "rps-2k-32,cpu-2k-32,leave"
+
+
+@pytest.mark.usefixtures("programs")
+def test_direct_and_trioroute_fill_their_cells(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(rows, "QUICK", TINY)
+    path = tmp_path / "bench.json"
+    options = ["--quick", "--only", "direct,trioroute", "--rows", SHORT_ROWS, "--json", str(path)]
+    done = CliRunner().invoke(main, options, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    told = json.loads(path.read_text())
+    assert not told["absent"], told
+    assert list(told["rows"]) == ["rps-2k-32", "cpu-2k-32", "leave"]
+    assert told["rows"]["rps-2k-32"]["direct"]["median"] > 500
+    assert told["rows"]["rps-2k-32"]["trioroute"]["median"] > 10
+    assert 10 < told["rows"]["cpu-2k-32"]["trioroute"]["median"] < 100_000
+    assert "CPU µs per request, 2 KB JSON, 32 connections" in done.output
+
+
+def test_names_that_are_unknown_are_told_with_those_there_are() -> None:
+    done = CliRunner().invoke(main, ["--only", "nginx,apache"])
+    assert done.exit_code == 2
+    assert "no apache; there are direct, nginx" in done.output
+    done = CliRunner().invoke(main, ["--rows", "speed"])
+    assert "no speed; there are rps-2k-32" in done.output
+
+
+def test_every_row_and_option_is_on_the_page() -> None:
+    page = (Path(__file__).parent / "BENCH.md").read_text()
+    assert all(f"`{name}`" in page for name in rows.ROWS)
+    assert all(f"`{option}" in page for param in main.params for option in param.opts)
+    assert all(name in page for name in TARGETS)

@@ -1,0 +1,47 @@
+"""The fake vLLM replicas: one process, two ports. ``upstream.c`` says what they answer."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx
+
+from tests.bench.processes import piped
+
+MODEL = "bench-model"
+
+
+@attrs.frozen
+class Upstream:
+    """Running replicas."""
+
+    ports: tuple[int, ...]
+
+    @property
+    def urls(self) -> list[str]:
+        return [f"http://127.0.0.1:{port}" for port in self.ports]
+
+    def stats(self) -> dict[str, Any]:
+        """Counts over all ports since the start."""
+        answer: dict[str, Any] = httpx.get(f"{self.urls[0]}/bench/stats").json()
+        return answer
+
+    def aborts(self) -> dict[int, int]:
+        """When the reader of a response went away, CLOCK_MONOTONIC in ns, by the request's id."""
+        text = httpx.get(f"{self.urls[0]}/bench/aborts").text
+        pairs = (line.split() for line in text.splitlines())
+        return {int(number): int(at_ns) for number, at_ns in pairs}
+
+
+@contextmanager
+def upstream(
+    program: Path, cpu: int | None = None, ports: Sequence[int] = (0, 0)
+) -> Iterator[Upstream]:
+    with piped([program, *map(str, ports)], cpu) as process:
+        assert process.stdout is not None
+        told = process.stdout.readline().split()
+        if len(told) != len(ports):
+            raise OSError(f"the fake upstream did not start: exit code {process.wait()}")
+        yield Upstream(tuple(int(port) for port in told))
