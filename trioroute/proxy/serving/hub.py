@@ -28,6 +28,14 @@ class Hub:
         self.stock_connections = 0
         """Connections served by hypercorn's own class."""
         self.date_line = b""
+        shortest = min(
+            limits.keep_alive_s,
+            limits.header_timeout_s,
+            limits.body_timeout_s,
+            limits.client_stall_ms / 1000,
+        )
+        self._tick_s = max(0.01, min(MAX_SWEEP_S, shortest / 4))
+        self._next_sweep_s = trio.current_time() + self._tick_s
         self._wires: set[Wire] = set()
         self._idle: set[Wire] = set()
         self._on_refusal = on_refusal
@@ -56,6 +64,13 @@ class Hub:
         else:
             self._idle.discard(wire)
 
+    def deadline(self, limit_s: float) -> float:
+        """When a wait that begins now is over: never early, and late by two sweeps at most.
+
+        Counted from the next sweep, because asking Trio for the time takes 1 µs.
+        """
+        return self._next_sweep_s + limit_s
+
     def refused(self, code: str) -> None:
         """Count a refusal."""
         if self._on_refusal is not None:
@@ -67,20 +82,13 @@ class Hub:
         One pass over all connections per tick instead of one timer per wait: a timer costs 2 µs
         for each wait, a pass of 1,000 connections 50 µs a second.
         """
-        limits = self.limits
-        shortest = min(
-            limits.keep_alive_s,
-            limits.header_timeout_s,
-            limits.body_timeout_s,
-            limits.client_stall_ms / 1000,
-        )
-        tick_s = max(0.01, min(MAX_SWEEP_S, shortest / 4))
         while True:
-            await trio.sleep(tick_s)
-            self._renew_date()
-            now = trio.current_time()
-            for wire in [wire for wire in self._wires if wire.deadline <= now]:
+            now_s = trio.current_time()
+            self._next_sweep_s = now_s + self._tick_s
+            for wire in [wire for wire in self._wires if wire.deadline <= now_s]:
                 wire.expire()
+            self._renew_date()
+            await trio.sleep(self._tick_s)
 
     async def drain_after(self, drain: trio.Event | None, shutdown: trio.Event) -> None:
         """At both: idle connections close. From the first on: busy ones after their response.

@@ -46,6 +46,8 @@ class LeanConnection:
         self._wire = Wire(stream, hub.limits.client_stall_ms)
         self._buffer = b""
         self._exchange: Exchange | None = None
+        self._scope = trio.CancelScope()
+        """Cancelled by a hang-up. One for all requests, for none comes after a hang-up."""
         self._address = (stream.socket.getpeername()[:2], stream.socket.getsockname()[:2])
 
     async def run(self) -> None:
@@ -54,7 +56,8 @@ class LeanConnection:
         self._hub.add(wire)
         taken_over = False
         try:
-            taken_over = await self._serve()
+            with self._scope:
+                taken_over = await self._serve()
         except Refusal as refusal:
             await self._refuse(refusal)
         except (ClientGone, trio.ClosedResourceError):
@@ -93,14 +96,14 @@ class LeanConnection:
                 if taken is None:
                     return False
                 body = taken
-            if not await self._answer(request, body):
+            if self._wire.client.gone or not await self._answer(request, body):
                 return False
 
     async def _read_head(self) -> bytes | None:
         """One head with its empty line; None when the connection ends before the next request."""
         wire, limits = self._wire, self._limits
         buffer = self._buffer
-        wire.deadline = trio.current_time() + limits.keep_alive_s
+        wire.deadline = self._hub.deadline(limits.keep_alive_s)
         scanned = 0
         in_head = False
         while True:
@@ -109,7 +112,7 @@ class LeanConnection:
                 buffer = buffer.lstrip(b"\r\n")
                 in_head = bool(buffer)
                 if in_head:
-                    wire.deadline = trio.current_time() + limits.header_timeout_s
+                    wire.deadline = self._hub.deadline(limits.header_timeout_s)
             end = buffer.find(b"\r\n\r\n", scanned)
             if end >= 0:
                 break
@@ -204,14 +207,10 @@ class LeanConnection:
         """Run the application; returns whether the connection can take another request."""
         wire = self._wire
         exchange = self._exchange = Exchange(self._hub, wire, request, body)
-        scope = trio.CancelScope()
         failed = False
         try:
-            with scope:
-                if wire.client.gone:
-                    return False
-                wire.scope = scope
-                await self._app(self._asgi_scope(request), exchange.receive, exchange.send)
+            wire.scope = self._scope
+            await self._app(self._asgi_scope(request), exchange.receive, exchange.send)
         except ClientGone:
             return False
         except Exception as error:
@@ -223,7 +222,7 @@ class LeanConnection:
             wire.scope = None
         if exchange.complete:
             return exchange.keep_alive and not failed and not wire.client.gone
-        if wire.client.gone or scope.cancelled_caught:
+        if wire.client.gone:
             return False
         if exchange.started:
             if not failed:
@@ -267,7 +266,7 @@ class LeanConnection:
             await wire.write((refusal.response(),))
             wire.finish_writing()
             self._hub.set_idle(wire, True)  # a shutdown need not wait for this
-            wire.deadline = trio.current_time() + LINGER_S
+            wire.deadline = self._hub.deadline(LINGER_S)
             left = LINGER_BYTES
             while left > 0:
                 data = await wire.read()
