@@ -6,7 +6,7 @@ on header values, and tolerates every shape, because judging a body is the repli
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import cast
+from functools import cache
 
 import attrs
 
@@ -85,15 +85,20 @@ def session_key(body: JsonObject, header: HeaderValue, settings: Pins) -> str | 
         value = header(name)
         if value:
             return value
-    for path in settings.session_fields:
+    for path in _split(settings.session_fields):
         found: object = body
-        for part in path.split("."):
-            found = found.get(part) if isinstance(found, Mapping) else None
+        for part in path:
+            found = found.get(part) if isinstance(found, dict) else None
         if isinstance(found, str) and found:
             return found
         if isinstance(found, int) and not isinstance(found, bool):
             return str(found)
     return None
+
+
+@cache
+def _split(paths: tuple[str, ...]) -> list[list[str]]:
+    return [path.split(".") for path in paths]
 
 
 def prefix_key(body: JsonObject, chars: int) -> str | None:
@@ -125,14 +130,14 @@ def _instructions(body: JsonObject) -> Iterator[str]:
         if not isinstance(messages, list):
             continue
         for message in messages:
-            if isinstance(message, Mapping) and message.get("role") in SYSTEM_ROLES:
+            if isinstance(message, dict) and message.get("role") in SYSTEM_ROLES:
                 yield from _texts(message.get("content"))
 
 
 def _texts(value: object) -> Iterator[str]:
     """The text of a string or of a list of parts, without empty ones."""
     for part in value if isinstance(value, list) else (value,):
-        text = part.get("text") if isinstance(part, Mapping) else part
+        text = part.get("text") if isinstance(part, dict) else part
         if isinstance(text, str) and text:
             yield text
 
@@ -152,11 +157,14 @@ def _text_bytes(value: object, depth: int) -> int:
         return len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
     if depth == 0:
         return 0
+    total = 0
     if isinstance(value, list):
         if value and type(value[0]) is int:
             return BYTES_PER_TOKEN_ID * len(value)
-        return sum(_text_bytes(part, depth - 1) for part in value)
-    if isinstance(value, dict):
-        inner = cast("dict[str, object]", value)
-        return sum(_text_bytes(inner[name], depth - 1) for name in INNER_FIELDS if name in inner)
-    return 0
+        for part in value:
+            total += _text_bytes(part, depth - 1)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            if name in INNER_FIELDS:
+                total += _text_bytes(inner, depth - 1)
+    return total

@@ -16,13 +16,13 @@ from trioroute.proxy.body import (
     read_json,
 )
 from trioroute.proxy.errors import RouterError
-from trioroute.proxy.headers import RawHeaders, header_value
+from trioroute.proxy.headers import RawHeaders
 from trioroute.proxy.paths import Route
 
 MODEL_NAME_MAX = 256
 
 
-@attrs.frozen(slots=True)
+@attrs.define(slots=True)
 class Intake:
     """One request as it came in; ``secret`` is the key of all digests."""
 
@@ -32,6 +32,11 @@ class Intake:
     route: Route
     headers: RawHeaders
     body: bytes = attrs.field(repr=False)
+    _first: dict[bytes, bytes] = attrs.field(init=False, repr=False)
+    """The first value of each header: a dozen names are asked for."""
+
+    def __attrs_post_init__(self) -> None:
+        self._first = dict(reversed(self.headers))
 
     def profile(self) -> Profile:
         """Raises UnusableBody where the request cannot be understood and has to be."""
@@ -56,12 +61,13 @@ class Intake:
         return attrs.evolve(found, blocks=blocks)
 
     def _parsed_body(self) -> JsonObject:
-        must_be_json = self.route.inference and is_json(self.headers)
+        json = is_json(self.headers)
+        must_be_json = self.route.inference and json
         if not self.body and not must_be_json:
             return {}
         try:
             plain = plain_body(self.headers, self.body, self.state.settings.server.max_body_bytes)
-            if is_json(self.headers):
+            if json:
                 return read_json(plain)
         except UnusableBody:
             if must_be_json or self._several_pools():
@@ -105,7 +111,7 @@ class Intake:
 
     def _header(self, name: str) -> str | None:
         """As text, so that a key is the same in a header, in a body and on a command line."""
-        value = header_value(self.headers, name.encode("latin-1"))
+        value = self._first.get(name.encode("latin-1"))
         if value is None:
             return None
         try:
