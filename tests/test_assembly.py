@@ -47,7 +47,7 @@ def test_scrapes_and_ticks_that_a_full_log_refuses_end_nothing(tmp_path: Path) -
         begin(parts)
         position = parts.router.state.position
         parts.router.log = FullLog()
-        rounds = rounds_of(parts, {})
+        rounds = rounds_of(parts)
         reading = Reading(running=0, waiting=0, kv_m=0, tokens=0, asleep=False, own=0)
         rounds._on_readings({"gpu1": reading})
         rounds._on_failure("gpu1", "refused", None)

@@ -21,7 +21,7 @@ from eventlog.sqlite import SegmentLimits, SqliteStore
 from trioroute.clock import running_clock
 from trioroute.events import InForce, Reading
 from trioroute.events.views import VIEWS
-from trioroute.events.words import Cause
+from trioroute.events.words import Cause, ChangedBy
 from trioroute.observe import HealthNotes, Timings
 from trioroute.policy import RULES_VERSION
 from trioroute.policy import commands as c
@@ -91,7 +91,7 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
         draw=partial(draw, 63),
         secret=secret,
         upstreams=Upstreams(
-            in_force.timeouts.connect_ms / 1000 or math.inf, _authorizations(settings, environ)
+            connect_timeout_s(settings.in_force), authorizations(settings, environ)
         ),
         watch=Watch(now_ms, lambda: router.state.settings, partial(_refuses, router)),
         measure_decision=timings.decision.observe_ns,
@@ -101,7 +101,12 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
     return Parts(settings, store, journal, router, desk, timings, directory, now_ms)
 
 
-def _authorizations(settings: Settings, environ: Mapping[str, str]) -> dict[str, bytes]:
+def connect_timeout_s(in_force: InForce) -> float:
+    return in_force.timeouts.connect_ms / 1000 or math.inf
+
+
+def authorizations(settings: Settings, environ: Mapping[str, str]) -> dict[str, bytes]:
+    """The ``authorization`` values of replicas with a key of their own. Never shown."""
     return {
         replica.name: b"Bearer " + environ[replica.api_key_env].encode("ascii")
         for replica in settings.replicas
@@ -127,37 +132,48 @@ def begin(parts: Parts) -> None:
             rules=RULES_VERSION,
         )
     )
-    router.handle(c.Configure(at_ms=now_ms(), settings=in_force))
-    wanted = {replica.name for replica in parts.settings.replicas}
-    for name in [known for known in router.state.fleet.replicas if known not in wanted]:
-        router.handle(c.Leave(at_ms=now_ms(), replica=name))
-    for replica in parts.settings.replicas:
-        router.handle(
+    router.handle(reconfigure(parts.settings, now_ms(), by="start"))
+
+
+def reconfigure(settings: Settings, at_ms: int, *, by: ChangedBy, why: str = "") -> c.Reconfigure:
+    """The command that makes ``settings`` true."""
+    return c.Reconfigure(
+        at_ms=at_ms,
+        settings=settings.in_force,
+        replicas=tuple(
             c.Join(
-                at_ms=now_ms(),
+                at_ms=at_ms,
                 replica=replica.name,
                 url=replica.url,
                 models=replica.models,
                 engine=replica.engine,
             )
-        )
+            for replica in settings.replicas
+        ),
+        digest=settings.digest,
+        by=by,
+        why=why,
+    )
 
 
-def rounds_of(parts: Parts, environ: Mapping[str, str]) -> Rounds:
+def rounds_of(parts: Parts) -> Rounds:
     """The scraper; what it finds becomes commands."""
     router, now_ms = parts.router, parts.now_ms
     scrape = parts.settings.in_force.scrape
-    keys = _authorizations(parts.settings, environ)
-    targets = [
-        ScrapeTarget(
-            name=replica.name,
-            url=replica.url,
-            models=replica.models,
-            engine=replica.engine,
-            authorization=keys[replica.name].decode("ascii") if replica.name in keys else None,
-        )
-        for replica in parts.settings.replicas
-    ]
+    upstreams = parts.desk.upstreams
+
+    def targets() -> list[ScrapeTarget]:
+        keys = upstreams.authorizations
+        return [
+            ScrapeTarget(
+                name=name,
+                url=replica.url,
+                models=replica.told_models,
+                engine=replica.engine,
+                authorization=keys[name].decode("ascii") if name in keys else None,
+            )
+            for name, replica in router.state.fleet.replicas.items()
+        ]
 
     def in_flight(name: str) -> int:
         known = router.state.load.replicas.get(name)
@@ -179,7 +195,7 @@ def rounds_of(parts: Parts, environ: Mapping[str, str]) -> Rounds:
     return Rounds(
         interval_ms=scrape.interval_ms,
         timeout_ms=scrape.timeout_ms,
-        targets=lambda: targets,
+        targets=targets,
         in_flight=in_flight,
         known_models=known_models,
         on_readings=on_readings,

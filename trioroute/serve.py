@@ -7,7 +7,6 @@ store -> recover -> journal -> Started, Orphaned, Configured, replicas
 import gc
 import logging
 import resource
-import signal
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -22,6 +21,7 @@ from eventlog import StoreFailed
 from eventlog.journal import Journal
 from eventlog.sqlite import SqliteReader
 from trioroute.assembly import Parts, begin, rounds_of
+from trioroute.changes import RunningChanges
 from trioroute.events import InForce
 from trioroute.observe import AdminDesk, admin_app, watch_loop_lag
 from trioroute.policy import commands as c
@@ -30,11 +30,12 @@ from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.server import serve_http
 from trioroute.replay import explain_decision
+from trioroute.settings import Settings
+from trioroute.signals import heed_signals
 
 logger = logging.getLogger("trioroute")
 
 TICK_S = 0.5
-LOOK_FOR_END_S = 0.02
 LOOP_LAG_EVERY_MS = 250
 EXPLAIN_AT_ONCE = 1
 """Folding a log takes the interpreter's lock from the traffic: one at a time."""
@@ -97,7 +98,7 @@ class JournalView:
         return sum(path.stat().st_size for path in self.directory.glob("log-*.sqlite*"))
 
 
-def admin_desk(parts: Parts) -> AdminDesk:
+def admin_desk(parts: Parts, changes: RunningChanges) -> AdminDesk:
     explaining = trio.CapacityLimiter(EXPLAIN_AT_ONCE)
 
     async def explain(router: str, number: int) -> dict[str, Any] | None:
@@ -112,12 +113,6 @@ def admin_desk(parts: Parts) -> AdminDesk:
             _explain, parts.directory, router, number, limiter=explaining
         )
 
-    def drain(name: str, on: bool) -> bool:
-        if name not in parts.router.state.fleet.replicas:
-            return False
-        parts.router.handle(c.Drain(at_ms=parts.now_ms(), replica=name, on=on))
-        return True
-
     return AdminDesk(
         state=lambda: parts.router.state,
         now_ms=parts.now_ms,
@@ -125,7 +120,7 @@ def admin_desk(parts: Parts) -> AdminDesk:
         timings=parts.timings,
         ready=lambda: readiness(parts),
         explain=explain,
-        drain=drain,
+        changes=changes,
         version=trioroute.__version__,
     )
 
@@ -139,19 +134,26 @@ def _explain(directory: Path, router: str, number: int) -> dict[str, Any] | None
 
 
 async def run(
-    parts: Parts, environ: Mapping[str, str], announce: Callable[[str, str], None]
+    parts: Parts,
+    environ: Mapping[str, str],
+    announce: Callable[[str, str], None],
+    reread: Callable[[], Settings] | None = None,
 ) -> None:
-    """Serve until a signal; returns when the log holds everything. ``announce(api, admin)``."""
+    """Serve until a signal; returns when the log holds everything. ``announce(api, admin)``.
+
+    ``reread`` reads the configuration again, for a reload; without it there is nothing new.
+    """
     hurry = trio.CancelScope()
+    changes = RunningChanges(parts, rounds_of(parts), reread or (lambda: parts.settings), environ)
     try:
         async with trio.open_nursery() as signals:
-            signals.start_soon(_heed_signals, parts, hurry, signals)
+            signals.start_soon(heed_signals, parts, changes, hurry, signals)
             async with trio.open_nursery() as log_nursery:
                 await log_nursery.start(parts.journal.run)
                 begin(parts)
                 try:
                     with hurry:
-                        await _serve(parts, environ, announce)
+                        await _serve(parts, changes, announce)
                 finally:
                     parts.router.handle(c.Stop(at_ms=parts.now_ms(), cause="signal"))
                     parts.journal.close()
@@ -161,7 +163,7 @@ async def run(
 
 
 async def _serve(
-    parts: Parts, environ: Mapping[str, str], announce: Callable[[str, str], None]
+    parts: Parts, changes: RunningChanges, announce: Callable[[str, str], None]
 ) -> None:
     server = parts.settings.in_force.server
     limits = _limits(parts.settings.in_force)
@@ -171,11 +173,11 @@ async def _serve(
         nursery.start_soon(tick, parts)
         nursery.start_soon(parts.desk.watch.run)
         nursery.start_soon(watch_loop_lag, parts.timings, time.perf_counter_ns, LOOP_LAG_EVERY_MS)
-        await nursery.start(rounds_of(parts, environ).run)
+        await nursery.start(changes.rounds.run)
         admin = await nursery.start(
             partial(
                 serve_http,
-                cast("ASGIApp", admin_app(admin_desk(parts))),
+                cast("ASGIApp", admin_app(admin_desk(parts, changes))),
                 [server.admin],
                 admin_limits,
                 shutdown=admin_stop,
@@ -237,48 +239,6 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 20, 50)
-
-
-async def _heed_signals(parts: Parts, hurry: trio.CancelScope, nursery: trio.Nursery) -> None:
-    """SIGTERM and SIGINT drain; a second one hurries; none keeps the log from being closed.
-
-    SIGHUP is noted, not obeyed yet.
-    """
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
-        async for number in received:
-            if number == signal.SIGHUP:
-                logger.warning("SIGHUP: reloading is not built yet; restart to change settings")
-            elif parts.ending:
-                logger.warning("second signal: ending what is still running")
-                hurry.cancel()
-            else:
-                parts.ending = True
-                nursery.start_soon(_end, parts, hurry, number)
-
-
-async def _end(parts: Parts, hurry: trio.CancelScope, number: int) -> None:
-    """Not ready at once, refusing after the settle time, gone when nothing runs any more.
-
-    A balancer in front needs the settle time to notice; whoever pressed Ctrl-C has none. What still
-    runs when ``server.graceful_timeout`` is over, counted from the signal, is ended.
-    """
-    server = parts.settings.in_force.server
-    grace_s = server.graceful_timeout_ms / 1000
-    settle_s = 0.0 if number == signal.SIGINT else min(grace_s, server.settle_ms / 1000)
-    hurry.deadline = trio.current_time() + grace_s
-    running = len(parts.router.state.load.flights)
-    logger.info(
-        "signal %d: not ready any more, refusing new requests in %g s, %d requests in flight",
-        number,
-        settle_s,
-        running,
-    )
-    await trio.sleep(settle_s)
-    parts.desk.stopping = True
-    parts.drain.set()
-    while parts.desk.in_use:  # noqa: ASYNC110 - requests need no event for the one time they are waited for
-        await trio.sleep(LOOK_FOR_END_S)
-    parts.shutdown.set()
 
 
 def raise_file_limit() -> None:

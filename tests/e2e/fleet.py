@@ -108,7 +108,14 @@ class Engine(Process):
 class RouterProcess(Process):
     """``trioroute serve`` with short times; the same log and ports when started again."""
 
-    def __init__(self, directory: Path, engines: Sequence[Named], *, env: dict[str, str]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        engines: Sequence[Named],
+        *,
+        env: dict[str, str],
+        config: Path | None = None,
+    ) -> None:
         self.log = directory / "log"
         self.port, self.admin_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -116,6 +123,7 @@ class RouterProcess(Process):
         self._directory = directory
         self._replicas = [f"--replica={engine.name}={engine.url}" for engine in engines]
         self._env = env
+        self.config = config
         self.start()
 
     def start(self) -> None:
@@ -126,6 +134,7 @@ class RouterProcess(Process):
             f"--admin=127.0.0.1:{self.admin_port}",
             f"--log={self.log}",
             *self._replicas,
+            *([f"--config={self.config}"] if self.config else []),
             env=self._env,
         )
 
@@ -180,7 +189,8 @@ class Fleet:
         self.engines.append(engine)
         return engine
 
-    def router(self, **env: str) -> RouterProcess:
+    def router(self, *, config: Path | None = None, **env: str) -> RouterProcess:
+        """Over all engines, or over those that ``config`` names."""
         for engine in self.engines:
             engine.ready()
         short = {
@@ -189,7 +199,12 @@ class Fleet:
             "TRIOROUTE_SERVER_GRACEFUL_TIMEOUT": "5s",
         }
         names = {f"TRIOROUTE_{key.upper()}": value for key, value in env.items()}
-        router = RouterProcess(self.directory, self.engines, env={**short, **names})
+        router = RouterProcess(
+            self.directory,
+            [] if config else self.engines,
+            env={**short, **names},
+            config=config,
+        )
         self.routers.append(router)
         return router
 

@@ -24,10 +24,12 @@ FLOORS = {
     "discovery": 5,
     "replay": 6,
     "assembly": 7,
-    "serve": 8,
-    "demo": 9,
-    "cli": 10,
-    "__main__": 11,
+    "changes": 8,
+    "signals": 9,
+    "serve": 10,
+    "demo": 11,
+    "cli": 12,
+    "__main__": 13,
 }
 # ``assembly`` and ``serve`` wire these; none knows another, whatever floor it is on.
 SEPARATE = frozenset({"proxy", "scrape", "discovery", "observe"})

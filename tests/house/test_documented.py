@@ -37,6 +37,8 @@ VOCABULARIES = {
     "Outcome": "Outcomes",
     "Blame": "Blames",
     "Cause": "Causes",
+    "ChangedBy": "Who changed it",
+    "Source": "Sources of a replica",
     "PinKind": "Kinds of pins",
     "BindCause": "Cause of a binding",
     "SpillCause": "Causes of a spill",

@@ -1,6 +1,6 @@
 """The admin port over a real server and real sockets."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -14,11 +14,19 @@ from hypercorn.trio import serve
 
 from eventlog.errors import JournalFull, StoreFailed
 from tests.observe.rig import Rig
-from trioroute.observe import AdminDesk, admin_app
+from trioroute.observe import (
+    AdminDesk,
+    BadReplica,
+    NoSuchReplica,
+    Reloaded,
+    ReplicaExists,
+    admin_app,
+)
 from trioroute.observe.admin import BODY_MAX
-from trioroute.policy.commands import Drain
+from trioroute.policy.commands import Drain, Eject, Join, Leave
 
 PATHS = ("/", "/metrics", "/healthz", "/readyz", "/state")
+RELOADED = Reloaded("applied", "0123456789abcdef", ("server.listen",))
 
 
 @attrs.define
@@ -36,11 +44,47 @@ class House:
         self.explained.append((router, number))
         return {"decision": f"{router}/{number}"} if (router, number) == ("r1", 5) else None
 
-    def drain(self, name: str, on: bool) -> bool:
-        self._fail()
-        known = name in self.rig.state.fleet.replicas
+    restart_needed: tuple[str, ...] = ()
+    reloaded: Reloaded = RELOADED
+    reasons: list[str] = attrs.field(factory=list)
+
+    def drain(self, name: str, on: bool, why: str) -> None:
+        self._known(name, why)
         self.rig.handle(Drain, replica=name, on=on)
-        return known
+
+    def eject(self, name: str, why: str) -> None:
+        self._known(name, why)
+        self.rig.handle(Eject, replica=name)
+
+    def add(self, told: Mapping[str, Any], why: str) -> str:
+        self._fail()
+        self.reasons.append(why)
+        if "url" not in told:
+            raise BadReplica("url is not a URL")
+        if told["name"] in self.rig.state.fleet.replicas:
+            raise ReplicaExists("a is taken")
+        self.rig.handle(Join, replica=told["name"], url=told["url"])
+        return str(told["name"])
+
+    def remove(self, name: str, why: str, *, now: bool) -> bool:
+        self._known(name, why)
+        if now:
+            self.rig.handle(Leave, replica=name)
+        else:
+            self.rig.handle(Drain, replica=name, on=True, leaves=True)
+        return name == "a"
+
+    async def reload(self, why: str) -> Reloaded:
+        await trio.lowlevel.checkpoint()
+        self._fail()
+        self.reasons.append(why)
+        return self.reloaded
+
+    def _known(self, name: str, why: str) -> None:
+        self._fail()
+        if name not in self.rig.state.fleet.replicas:
+            raise NoSuchReplica(name)
+        self.reasons.append(why)
 
     def _fail(self) -> None:
         if self.trouble is not None:
@@ -54,7 +98,7 @@ class House:
             timings=self.rig.timings,
             ready=lambda: self.ready,
             explain=self.explain,
-            drain=self.drain,
+            changes=self,
             version="1.2.3",
         )
 
@@ -179,9 +223,13 @@ async def test_what_is_no_number_is_never_looked_up(house: House, number: str) -
 async def test_a_replica_is_drained_and_comes_back(house: House) -> None:
     async with asked(house) as client:
         answer = await client.post("/replicas/10.0.0.7:8000/drain")
-        assert answer.json() == {"replica": "10.0.0.7:8000", "state": "DRAINING"}
+        assert answer.json() == {
+            "replica": "10.0.0.7:8000",
+            "state": "DRAINING",
+            "in_flight": 0,
+        }
         answer = await client.post("/replicas/10.0.0.7:8000/undrain")
-        assert answer.json() == {"replica": "10.0.0.7:8000", "state": "LIVE"}
+        assert answer.json()["state"] == "LIVE"
 
 
 async def test_an_unknown_replica_is_404_and_the_known_ones_are_named(house: House) -> None:
@@ -206,7 +254,7 @@ async def test_a_log_in_trouble_is_503_not_a_crash(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/nowhere", "/state/", "/metrics2", "/replicas/a", "/replicas//drain", "/decisions/5"]
+    "path", ["/nowhere", "/state/", "/metrics2", "/replicas/", "/reload/", "/decisions/5"]
 )
 async def test_an_unknown_path_is_404_in_openai_shape(house: House, path: str) -> None:
     async with asked(house) as client:
@@ -229,6 +277,9 @@ async def test_an_unknown_path_is_404_in_openai_shape(house: House, path: str) -
         ("PUT", "/decisions/r1/5", "GET, HEAD"),
         ("GET", "/replicas/a/drain", "POST"),
         ("HEAD", "/replicas/a/undrain", "POST"),
+        ("GET", "/replicas/a", "DELETE"),
+        ("GET", "/replicas", "POST"),
+        ("DELETE", "/reload", "POST"),
     ],
 )
 async def test_another_method_is_405_with_allow(

@@ -23,6 +23,6 @@ def test_every_step_out_of_traffic_and_back_is_a_line(
     out = "replica a EJECTED for 30 s at least (refused; eject 1 in a row)"
     assert ("WARNING", f"{out}: trioroute replay the log --replica a") in lines
     assert ("INFO", "replica a PROBING: back with limited traffic") in lines
-    assert ("INFO", "replica b DRAINING") in lines
+    assert ("INFO", "replica b DRAINING (by admin)") in lines
     assert lines[-2][1].startswith("replica a EJECTED for 60 s")
     assert lines[-1] == ("ERROR", "nobody is routable: all 2 replicas are out of traffic")

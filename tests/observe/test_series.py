@@ -21,6 +21,7 @@ COUNTERS = {
     "retries": {"cause"},
     "tokens": {"model", "kind"},
     "responses_unlogged": set(),
+    "config_reloads": {"result"},
 }
 GAUGES = {
     "pins": {"kind"},
@@ -38,6 +39,7 @@ GAUGES = {
     "log_position": set(),
     "log_durable_position": set(),
     "log_bytes": set(),
+    "config_reload_successful": set(),
 }
 HISTOGRAMS = {
     "time_to_first_byte_seconds": {"model"},

@@ -29,6 +29,7 @@ def test_a_whole_state_in_the_shape_of_the_interface() -> None:
                 "name": "a",
                 "url": "http://a:8000",
                 "models": [MODEL],
+                "source": "config",
                 "state": "LIVE",
                 "running": 3,
                 "waiting": 1,
@@ -44,6 +45,7 @@ def test_a_whole_state_in_the_shape_of_the_interface() -> None:
             }
         ],
         "pins": {"session": 1, "prefix": 1},
+        "config": {"digest": "", "applied_at_ms": T0_MS, "restart_needed": []},
         "imbalance_index": 0,
     }
 

@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -63,8 +64,9 @@ def serve_command(
         "log.path": log_path,
         "replicas": replicas or None,
     }
+    reread = partial(load, config, environ=os.environ, overrides=overrides)
     try:
-        settings = load(config, environ=os.environ, overrides=overrides)
+        settings = reread()
     except SettingsError as error:
         for problem in error.problems:
             click.echo(f"trioroute: {problem}", err=True)
@@ -79,22 +81,22 @@ def serve_command(
     )
     # Hypercorn announces each port through it; the line below says all there is to say.
     logging.getLogger("trioroute.proxy").setLevel(logging.WARNING)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the router heeds it: no reload yet
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the router heeds it
     serve.raise_file_limit()
-    end_in_words(partial(_open_and_run, settings), FAILURES)
+    end_in_words(partial(_open_and_run, settings, reread), FAILURES)
 
 
-def _open_and_run(settings: Settings) -> None:
+def _open_and_run(settings: Settings, reread: Callable[[], Settings]) -> None:
     from trioroute import assembly
     from trioroute.free_ports import check_ports
 
     server = settings.in_force.server
     check_ports({"--listen": server.listen, "--admin": server.admin})
     with closing(assembly.open_log(settings.in_force)) as store:
-        _run(assembly.assemble(settings, store, os.environ))
+        _run(assembly.assemble(settings, store, os.environ), reread)
 
 
-def _run(parts: "assembly.Parts") -> None:
+def _run(parts: "assembly.Parts", reread: Callable[[], Settings]) -> None:
     from trioroute import serve
 
     position = parts.router.state.position
@@ -112,4 +114,4 @@ def _run(parts: "assembly.Parts") -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # What holds when the router does not heed signals any more: the last steps of its end.
         signal.signal(number, signal.SIG_IGN)
-    trio.run(serve.run, parts, os.environ, announce)
+    trio.run(serve.run, parts, os.environ, announce, reread)

@@ -2,17 +2,22 @@
 
 import attrs
 
-from trioroute.events.words import Cause
+from trioroute.events.words import Cause, ChangedBy
 
 
 @attrs.frozen(kw_only=True)
 class Ejected:
-    """Out of traffic until ``until_ms`` at least; ``n`` counts ejects in a row (RULES 6.7)."""
+    """Out of traffic until ``until_ms`` at least; ``n`` counts ejects in a row (RULES 6.7).
+
+    ``by`` is set when somebody asked for it; ``None``: the rules of health did it.
+    """
 
     replica: str
     cause: Cause
     n: int
     until_ms: int
+    by: ChangedBy | None = None
+    why: str = ""
 
 
 @attrs.frozen(kw_only=True)

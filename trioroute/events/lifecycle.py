@@ -3,6 +3,7 @@
 import attrs
 
 from trioroute.events.sections import InForce
+from trioroute.events.words import ChangedBy
 
 
 @attrs.frozen(kw_only=True)
@@ -16,9 +17,15 @@ class Started:
 
 @attrs.frozen(kw_only=True)
 class Configured:
-    """These settings are in force from here on; secrets are not among them."""
+    """These settings are in force from here on; secrets are not among them.
+
+    ``digest`` names the file they came from: the first 16 digits of its SHA-256, empty without one.
+    """
 
     settings: InForce
+    digest: str = ""
+    by: ChangedBy = "start"
+    why: str = ""
 
 
 @attrs.frozen(kw_only=True)

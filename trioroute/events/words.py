@@ -46,6 +46,17 @@ Cause = Literal[
 ]
 """What happened on the wire."""
 
+ChangedBy = Literal[
+    "start",  # the configuration the router started with
+    "signal",  # SIGHUP
+    "admin",  # a person or program at the admin port
+    "discovery",
+]
+"""Who changed the configuration or the fleet."""
+
+Source = Literal["config", "admin", "discovery"]
+"""Whose replica it is: only its source removes it again."""
+
 PinKind = Literal["session", "prefix"]
 
 BindCause = Literal["new"]

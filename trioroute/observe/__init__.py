@@ -1,4 +1,4 @@
-"""What people and Prometheus see: /metrics, /state, the dashboard, decisions, draining.
+"""What people and Prometheus see: /metrics, /state, the dashboard, decisions, changes of the fleet.
 
 May import ``eventlog``, ``trioroute.events``, ``projections``, ``policy`` and ``router``; neither
 ``proxy``, ``scrape`` and ``discovery`` nor what stands above them. Reads the same projections that
@@ -11,6 +11,11 @@ decision took, how late the loop was) is measured beside them, in ``Timings``.
 
 from trioroute.observe.admin import AdminDesk as AdminDesk
 from trioroute.observe.admin import admin_app as admin_app
+from trioroute.observe.changes import BadReplica as BadReplica
+from trioroute.observe.changes import Changes as Changes
+from trioroute.observe.changes import NoSuchReplica as NoSuchReplica
+from trioroute.observe.changes import Reloaded as Reloaded
+from trioroute.observe.changes import ReplicaExists as ReplicaExists
 from trioroute.observe.exporter import Exporter as Exporter
 from trioroute.observe.health_notes import HealthNotes as HealthNotes
 from trioroute.observe.state_view import view as view

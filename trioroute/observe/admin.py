@@ -1,8 +1,7 @@
-"""The admin port: metrics, health, state, decisions, draining and the dashboard (HTTP.md)."""
+"""The admin port: metrics, health, state, decisions, changes and the dashboard (HTTP.md)."""
 
 import re
 from collections.abc import Awaitable, Callable
-from itertools import islice
 from typing import Any
 
 import attrs
@@ -17,6 +16,8 @@ from hypercorn.typing import (
 
 from eventlog.errors import LogError
 from trioroute.observe.answer import Answer, error, json_answer, shown, text_answer
+from trioroute.observe.change_paths import ChangeOffice, allowed_changes
+from trioroute.observe.changes import Changes
 from trioroute.observe.exporter import Exporter, StateCollector
 from trioroute.observe.guard import refuse, values
 from trioroute.observe.page import dashboard
@@ -25,11 +26,13 @@ from trioroute.observe.timings import LogView, Timings
 from trioroute.projections import State
 
 _DECISION = re.compile(r"/decisions/(?P<router>.+)/(?P<number>[^/]*)", re.DOTALL)
-_DRAIN = re.compile(r"/replicas/(?P<name>.+)/(?P<verb>drain|undrain)", re.DOTALL)
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _LOOK = ("GET", "HEAD")
 BODY_MAX = 1 << 20
-_PLACES = "/, /metrics, /healthz, /readyz, /state, /decisions/ROUTER/NUMBER, /replicas/NAME/drain"
+_PLACES = (
+    "/, /metrics, /healthz, /readyz, /state, /decisions/ROUTER/NUMBER, /replicas, /replicas/NAME, "
+    "/replicas/NAME/drain, /reload"
+)
 
 
 @attrs.define(kw_only=True)
@@ -38,8 +41,7 @@ class AdminDesk:
 
     ``now_ms`` is the router's clock. ``ready`` says whether traffic should come here, and why not.
     ``explain(router, number)`` gives a decision's explanation as JSON values, None if there is no
-    such decision. ``drain(name, on)`` is False for an unknown replica; like ``explain`` it may
-    raise a LogError, which is answered with 503.
+    such decision; it may raise a LogError, which is answered with 503, as those of ``changes`` are.
     """
 
     state: Callable[[], State]
@@ -48,14 +50,14 @@ class AdminDesk:
     timings: Timings
     ready: Callable[[], tuple[bool, str]]
     explain: Callable[[str, int], Awaitable[dict[str, Any] | None]]
-    drain: Callable[[str, bool], bool]
+    changes: Changes
     version: str
 
 
 def admin_app(desk: AdminDesk) -> ASGIFramework:
-    """The admin port as an ASGI application. What a request's body says is ignored."""
+    """The admin port as an ASGI application."""
     collector = StateCollector(desk.state, desk.now_ms, desk.timings, desk.log, desk.version)
-    office = _Office(desk, Exporter(collector))
+    office = _Office(desk, Exporter(collector), ChangeOffice(desk.changes, desk.state))
 
     async def app(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         if scope["type"] == "lifespan":
@@ -63,31 +65,38 @@ def admin_app(desk: AdminDesk) -> ASGIFramework:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000, "reason": None})
         else:
-            answer = await _discard(receive) or await office.answer(scope)
-            body = b"" if scope["method"] == "HEAD" else answer.body
+            body = await _read(receive)
+            answer = await office.answer(scope, body) if body is not None else _TOO_LARGE
+            answered = b"" if scope["method"] == "HEAD" else answer.body
             start: HTTPResponseStartEvent = {
                 "type": "http.response.start",
                 "status": answer.status,
                 "headers": answer.head(),
             }
             await send(start)
-            await send({"type": "http.response.body", "body": body, "more_body": False})
+            await send({"type": "http.response.body", "body": answered, "more_body": False})
 
     return app
 
 
-async def _discard(receive: ASGIReceiveCallable) -> Answer | None:
-    """Take the body off the connection, else the next request on it would be lost."""
+async def _read(receive: ASGIReceiveCallable) -> bytes | None:
+    """The body, which has to come off the connection in any case; None if it is too large."""
+    parts: list[bytes] = []
     size = 0
     while size <= BODY_MAX:
         message = await receive()
         if message["type"] != "http.request":
-            return None
+            return b""
+        parts.append(message["body"])
         size += len(message["body"])
         if not message["more_body"]:
-            return None
-    close = (b"connection", b"close")
-    return error(413, "body_too_large", f"at most {BODY_MAX} bytes; no body is needed", close)
+            return b"".join(parts) if size <= BODY_MAX else None
+    return None
+
+
+_TOO_LARGE = error(
+    413, "body_too_large", f"at most {BODY_MAX} bytes are read here", (b"connection", b"close")
+)
 
 
 async def _lifespan(receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
@@ -102,8 +111,9 @@ class _Office:
 
     desk: AdminDesk
     exporter: Exporter
+    changing: ChangeOffice
 
-    async def answer(self, scope: HTTPScope) -> Answer:
+    async def answer(self, scope: HTTPScope, body: bytes) -> Answer:
         method, path, headers = scope["method"], scope["path"], list(scope["headers"])
         refusal = refuse(method, headers)
         if refusal is not None:
@@ -122,7 +132,9 @@ class _Office:
             decision = _DECISION.fullmatch(path)
             if decision is not None:
                 return await self._decision(decision["router"], decision["number"])
-            return self._plain(path, scope["query_string"])
+            if method in _LOOK:
+                return self._plain(path, scope["query_string"])
+            return await self.changing.answer(path, scope["query_string"], body)
         except LogError as trouble:
             retry = (b"retry-after", b"1")
             return error(503, "log_stalled", f"the event log: {trouble}", retry)
@@ -136,20 +148,16 @@ class _Office:
         if path == "/readyz":
             ready, reason = desk.ready()
             return json_answer({"ready": ready, "reason": reason}, 200 if ready else 503)
-        if path == "/state":
-            with_share = b"with=traffic_share" in query.split(b"&")
-            return json_answer(view(desk.state(), desk.now_ms(), desk.log, with_share=with_share))
-        return self._drain(path)
-
-    def _drain(self, path: str) -> Answer:
-        found = _DRAIN.fullmatch(path)
-        assert found is not None, "no other path allows a method"
-        name = found["name"]
-        if not self.desk.drain(name, found["verb"] == "drain"):
-            known = ", ".join(islice(self.desk.state().fleet.replicas, 20)) or "none"
-            message = f"there is no replica {shown(name)}; there are: {known}"
-            return error(404, "replica_not_found", message)
-        return json_answer({"replica": name, "state": self.desk.state().standing(name)})
+        assert path == "/state", "no other path can be looked at"
+        return json_answer(
+            view(
+                desk.state(),
+                desk.now_ms(),
+                desk.log,
+                with_share=b"with=traffic_share" in query.split(b"&"),
+                restart_needed=desk.changes.restart_needed,
+            )
+        )
 
     async def _decision(self, router: str, number: str) -> Answer:
         hint = "the x-trioroute-decision header of a response names its decision"
@@ -168,4 +176,4 @@ def _allowed(path: str) -> tuple[str, ...]:
     """The methods of a path; none: nothing is there."""
     if path in ("/", "/metrics", "/healthz", "/readyz", "/state") or _DECISION.fullmatch(path):
         return _LOOK
-    return ("POST",) if _DRAIN.fullmatch(path) else ()
+    return allowed_changes(path)

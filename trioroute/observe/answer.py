@@ -1,5 +1,6 @@
 """What the admin port answers with: a whole, short response, and errors in OpenAI's shape."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -45,10 +46,20 @@ def text_answer(text: str) -> Answer:
     return Answer(200, "text/plain; charset=utf-8", text.encode())
 
 
-def error(status: int, code: str, message: str, *headers: tuple[bytes, bytes]) -> Answer:
-    """An error as the official OpenAI clients read it (HTTP.md)."""
+def error(
+    status: int,
+    code: str,
+    message: str,
+    *headers: tuple[bytes, bytes],
+    problems: Sequence[Mapping[str, str]] = (),
+) -> Answer:
+    """An error as the official OpenAI clients read it (HTTP.md); ``problems`` stand beside it."""
     kind = "server_error" if status >= 500 else "invalid_request_error"
-    body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    body: dict[str, Any] = {
+        "error": {"message": message, "type": kind, "param": None, "code": code}
+    }
+    if problems:
+        body["problems"] = list(problems)
     return Answer(status, "application/json", orjson.dumps(body), headers)
 
 

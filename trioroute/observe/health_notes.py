@@ -28,26 +28,37 @@ class HealthNotes:
             elif isinstance(event, Probing):
                 logger.info("replica %s PROBING: back with limited traffic", event.replica)
             elif isinstance(event, Draining):
-                logger.info("replica %s %s", event.replica, "DRAINING" if event.on else "undrained")
+                word = "DRAINING" if event.on else "undrained"
+                logger.info("replica %s %s%s", event.replica, word, _who(event))
             elif isinstance(event, ReplicaJoined):
-                logger.info("replica %s joined or changed: %s", event.replica, event.url)
+                logger.info(
+                    "replica %s joined or changed: %s%s", event.replica, event.url, _who(event)
+                )
             elif isinstance(event, ReplicaLeft):
-                logger.info("replica %s left", event.replica)
+                logger.info("replica %s left%s", event.replica, _who(event))
             elif isinstance(event, Orphaned):
                 logger.info("%d requests ran when the last run died", len(event.dispatches))
 
     def _ejected(self, event: Ejected) -> None:
         cooldown_s = (event.until_ms - self._state.at_ms + 999) // 1000
         logger.warning(
-            "replica %s EJECTED for %d s at least (%s; eject %d in a row): "
+            "replica %s EJECTED for %d s at least (%s; eject %d in a row)%s: "
             "trioroute replay %s --replica %s",
             event.replica,
             cooldown_s,
             event.cause,
             event.n,
+            _who(event),
             self._log,
             event.replica,
         )
         if not self._state.anyone_routable():
             count = len(self._state.fleet.replicas)
             logger.error("nobody is routable: all %d replicas are out of traffic", count)
+
+
+def _who(event: Draining | Ejected | ReplicaJoined | ReplicaLeft) -> str:
+    """Who did it and why, where it was not the start or the rules of health."""
+    if event.by in (None, "start"):
+        return ""
+    return f" (by {event.by}{': ' if event.why else ''}{event.why})"

@@ -76,5 +76,17 @@ PROCESS: tuple[Series, ...] = (
         (),
         lambda s: [((), s.timings.unlogged)],
     ),
+    Counter(
+        "trioroute_config_reloads",
+        "Readings of the configuration while running, by what came of them.",
+        ("result",),
+        lambda s: [((result,), count) for result, count in s.timings.reloads.items()],
+    ),
+    Gauge(
+        "trioroute_config_reload_successful",
+        "0 after a reload that was rejected; what was in force before still is.",
+        (),
+        lambda s: [((), 0 if s.timings.reload_failed else 1)],
+    ),
     Info("trioroute_build", "The release that is running.", lambda s: {"version": s.version}),
 )

@@ -1,5 +1,6 @@
 """``GET /state``: the fleet as one JSON object, in the shape of HTTP.md."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from trioroute.observe.sight import Row, rows, share
@@ -7,7 +8,14 @@ from trioroute.observe.timings import LogView
 from trioroute.projections import State
 
 
-def view(state: State, now_ms: int, log: LogView, *, with_share: bool = False) -> dict[str, Any]:
+def view(
+    state: State,
+    now_ms: int,
+    log: LogView,
+    *,
+    with_share: bool = False,
+    restart_needed: Sequence[str] = (),
+) -> dict[str, Any]:
     """Loads are in requests, ages and cooldowns in seconds; None is unknown, never zero.
 
     ``with_share`` adds ``traffic_share`` (0 to 1, five minutes) to each replica, for the dashboard.
@@ -25,6 +33,11 @@ def view(state: State, now_ms: int, log: LogView, *, with_share: bool = False) -
         "durable_position": log.durable_position,
         "replicas": replicas,
         "pins": {"session": len(state.pins.session), "prefix": len(state.pins.prefix)},
+        "config": {
+            "digest": state.file_digest,
+            "applied_at_ms": state.configured_ms,
+            "restart_needed": list(restart_needed),
+        },
         "imbalance_index": state.tally.imbalance_m(at_ms) / 1000,
     }
 
@@ -42,6 +55,7 @@ def _replica(state: State, row: Row, at_ms: int) -> dict[str, Any]:
         "name": row.name,
         "url": known.url,
         "models": list(known.models),
+        "source": known.source,
         "state": row.standing,
         "running": load.running if was_read else None,
         "waiting": load.waiting if was_read else None,

@@ -107,10 +107,19 @@ class Timings:
     scrape: Buckets = attrs.field(factory=_coarse)
     loop_lag: Buckets = attrs.field(factory=_coarse)
     unlogged: int = 0
+    reloads: dict[str, int] = attrs.field(
+        factory=lambda: dict.fromkeys(("applied", "unchanged", "rejected"), 0)
+    )
+    reload_failed: bool = False
 
     def log_committed(self, entries: int, seconds: float) -> None:
         """Fits the journal's ``on_commit``: entries of an append, seconds it took."""
         self.log_commit.observe_s(seconds)
+
+    def reloaded(self, result: str) -> None:
+        """The configuration was read again: applied, unchanged or rejected."""
+        self.reloads[result] += 1
+        self.reload_failed = result == "rejected"
 
     def response_unlogged(self) -> None:
         """A response went out before its decision was durable (``log.gate`` or a stalled log)."""

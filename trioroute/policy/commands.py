@@ -3,7 +3,7 @@
 import attrs
 
 from trioroute.events import InForce, Reading
-from trioroute.events.words import Blame, Cause, Outcome, RefusalCode
+from trioroute.events.words import Blame, Cause, ChangedBy, Outcome, RefusalCode, Source
 
 
 @attrs.frozen(kw_only=True)
@@ -96,19 +96,39 @@ class Join:
     url: str
     models: tuple[str, ...] = ()
     engine: str = "vllm"
+    source: Source = "config"
+    by: ChangedBy = "start"
+    why: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class Leave:
     at_ms: int
     replica: str
+    by: ChangedBy = "start"
+    why: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class Drain:
+    """``leaves``: and then leave, when nothing runs there any more."""
+
     at_ms: int
     replica: str
     on: bool
+    leaves: bool = False
+    by: ChangedBy = "admin"
+    why: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Eject:
+    """Somebody takes a replica out of traffic by hand; it comes back as any ejected one."""
+
+    at_ms: int
+    replica: str
+    by: ChangedBy = "admin"
+    why: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -125,6 +145,21 @@ class Start:
 class Configure:
     at_ms: int
     settings: InForce
+
+
+@attrs.frozen(kw_only=True)
+class Reconfigure:
+    """The whole configuration: these settings, and these replicas and no others of its source.
+
+    One command, so that a log that is full refuses all of it or none.
+    """
+
+    at_ms: int
+    settings: InForce
+    replicas: tuple[Join, ...]
+    digest: str = ""
+    by: ChangedBy = "start"
+    why: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -150,8 +185,10 @@ Command = (
     | Join
     | Leave
     | Drain
+    | Eject
     | Start
     | Configure
+    | Reconfigure
     | Stop
     | Tick
 )

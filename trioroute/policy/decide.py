@@ -7,22 +7,27 @@ from attrs import evolve
 
 from trioroute.events import (
     Checked,
-    Configured,
     Dispatched,
-    Draining,
     Event,
     Failed,
     Orphaned,
     Refused,
     Released,
-    ReplicaJoined,
-    ReplicaLeft,
     Started,
     Stopped,
 )
 from trioroute.events.words import RefusalCode
 from trioroute.policy import commands as c
 from trioroute.policy.least_work import uncached_at
+from trioroute.policy.membership import (
+    configure,
+    drain,
+    eject_by_hand,
+    join,
+    leave,
+    leavers,
+    reconfigure,
+)
 from trioroute.policy.pinning import expired_pins, pin_events
 from trioroute.policy.policies import Chooser, asks_for_blocks, chooser_in_force
 from trioroute.policy.recovery import busy_ms, judge_ending, observe, observe_failure, progress
@@ -157,38 +162,6 @@ def _refuse(state: State, command: c.Refuse) -> list[Event]:
     return [Refused(request_id=command.request_id, code=command.code, model=command.model)]
 
 
-def _join(state: State, command: c.Join) -> list[Event]:
-    known = state.fleet.replicas.get(command.replica)
-    if (
-        known is not None
-        and known.url == command.url
-        and known.engine == command.engine
-        and command.models in ((), known.models)
-    ):
-        return []
-    return [
-        ReplicaJoined(
-            replica=command.replica,
-            url=command.url,
-            models=command.models,
-            engine=command.engine,
-        )
-    ]
-
-
-def _leave(state: State, command: c.Leave) -> list[Event]:
-    if command.replica not in state.fleet.replicas:
-        return []
-    return [ReplicaLeft(replica=command.replica)]
-
-
-def _drain(state: State, command: c.Drain) -> list[Event]:
-    known = state.fleet.replicas.get(command.replica)
-    if known is None or known.draining == command.on:
-        return []
-    return [Draining(replica=command.replica, on=command.on)]
-
-
 def _start(state: State, command: c.Start) -> list[Event]:
     events: list[Event] = [
         Started(router=command.router, release=command.release, rules=command.rules)
@@ -196,10 +169,6 @@ def _start(state: State, command: c.Start) -> list[Event]:
     if state.load.flights:
         events.append(Orphaned(dispatches=tuple(state.load.flights)))
     return events
-
-
-def _configure(state: State, command: c.Configure) -> list[Event]:
-    return [Configured(settings=command.settings)]
 
 
 def _stop(state: State, command: c.Stop) -> list[Event]:
@@ -218,7 +187,7 @@ def _tick(state: State, command: c.Tick) -> list[Event]:
             prefix_pins=len(state.pins.prefix),
         )
         return [checked]
-    events = expired_pins(state, at_ms)
+    events = [*leavers(state), *expired_pins(state, at_ms)]
     for name, health in state.health.items():
         events += progress(state, name, health, at_ms, health.good_scrapes)
     return events
@@ -230,11 +199,13 @@ _RULES: dict[type, Callable[[State, Any], list[Event]]] = {
     c.Refuse: _refuse,
     c.Observe: observe,
     c.ObserveFailure: observe_failure,
-    c.Join: _join,
-    c.Leave: _leave,
-    c.Drain: _drain,
+    c.Join: join,
+    c.Leave: leave,
+    c.Drain: drain,
+    c.Eject: eject_by_hand,
     c.Start: _start,
-    c.Configure: _configure,
+    c.Configure: configure,
+    c.Reconfigure: reconfigure,
     c.Stop: _stop,
     c.Tick: _tick,
 }

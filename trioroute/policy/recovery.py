@@ -83,7 +83,7 @@ def judge_ending(
     """Eject after an ending that speaks against the replica (RULES 6.2, 6.6), or nothing."""
     name = flight.replica
     health = state.health.get(name)
-    if health is None or health.outlived(flight.at_ms):
+    if health is None or not health.concerns(flight.at_ms):
         return []
     blamed = ending.blame == "replica" and busy_ms(state, ending) is None
     if health.stage == "PROBING":

@@ -20,6 +20,8 @@ def digest(state: State) -> int:
             f"{health.good_scrapes} {health.busy_until_ms} {health.moved_ms} {health.asleep} "
             f"{health.tokens} {health.running} {health.last_good_ms} {health.ejected_ms}"
         )
+    for name, gone in state.departed.items():
+        total += _sum(f"g{name} {gone.url} {gone.left_ms} {gone.n} {gone.until_ms} {gone.out}")
     for name, replica in state.fleet.replicas.items():
         total += _sum(
             f"f{name} {replica.url} {replica.models} {replica.ordinal} {replica.draining}"

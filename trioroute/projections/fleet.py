@@ -3,6 +3,7 @@
 import attrs
 
 from trioroute.events import Draining, ReplicaJoined, ReplicaLeft, Scraped
+from trioroute.events.words import ChangedBy, Source
 
 SEEN_MODELS_MAX = 10_000
 """Bound of the memory of models that were served once (404 against 503, HTTP.md)."""
@@ -10,14 +11,21 @@ SEEN_MODELS_MAX = 10_000
 
 @attrs.define(slots=True)
 class Replica:
-    """``ordinal`` counts joins and never changes: it is the order in which ties go round."""
+    """``ordinal`` counts joins and never changes: it is the order in which ties go round.
+
+    ``told_models`` are those of the configuration; empty: asked from it. ``leaves_by`` is who wants
+    it out of the fleet as soon as nothing runs there.
+    """
 
     name: str
     url: str
     models: tuple[str, ...]
     engine: str
     ordinal: int
+    told_models: tuple[str, ...] = ()
+    source: Source = "config"
     draining: bool = False
+    leaves_by: ChangedBy | None = None
 
 
 @attrs.define(slots=True)
@@ -48,14 +56,15 @@ def join(fleet: Fleet, event: ReplicaJoined) -> None:
     known = fleet.replicas.get(event.replica)
     if known is None:
         fleet.joins += 1
-        fleet.replicas[event.replica] = Replica(
+        known = fleet.replicas[event.replica] = Replica(
             event.replica, event.url, event.models, event.engine, fleet.joins
         )
-    else:
-        if event.models or known.url != event.url:
-            known.models = event.models
-        known.url = event.url
-        known.engine = event.engine
+    elif event.models or known.url != event.url:
+        known.models = event.models
+    known.url = event.url
+    known.engine = event.engine
+    known.told_models = event.models
+    known.source = event.source
     _regroup(fleet)
 
 
@@ -65,8 +74,10 @@ def leave(fleet: Fleet, event: ReplicaLeft) -> None:
 
 
 def drain(fleet: Fleet, event: Draining) -> None:
-    if event.replica in fleet.replicas:
-        fleet.replicas[event.replica].draining = event.on
+    known = fleet.replicas.get(event.replica)
+    if known is not None:
+        known.draining = event.on
+        known.leaves_by = event.by if event.on and event.leaves else None
 
 
 def learn_models(fleet: Fleet, event: Scraped) -> None:

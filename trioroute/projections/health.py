@@ -33,6 +33,7 @@ class Health:
     ``scrape_cause`` is why the last scrape failed, "none" if it was good.
     ``ejected_ms`` is when it was last ejected: what is older speaks of a process that is gone.
     ``moved_ms`` is when the generated-token counter last moved, or nothing was running.
+    ``joined_ms`` is since when it is at this address: what was dispatched before went elsewhere.
     """
 
     stage: Stage = "JOINING"
@@ -52,6 +53,7 @@ class Health:
     tokens: int | None = None
     running: bool = False
     asleep: bool = False
+    joined_ms: int = 0
 
     def streak(self, at_ms: int, settings: InForce) -> int:
         """``n`` as it counts now: 0 after an unbroken LIVE time (RULES 6.8)."""
@@ -72,6 +74,10 @@ class Health:
         """Whether what began then, a pin or a dispatch, is older than the last eject."""
         return begun_ms <= self.ejected_ms
 
+    def concerns(self, dispatched_ms: int) -> bool:
+        """Whether what was dispatched then says anything of the process there is now."""
+        return not self.outlived(dispatched_ms) and dispatched_ms >= self.joined_ms
+
     def stalled(self, at_ms: int, settings: InForce) -> bool:
         """Running requests, but no token for the stall time (RULES 6.10).
 
@@ -83,11 +89,63 @@ class Health:
 
 HealthTable = dict[str, Health]
 
+DEPARTED_MAX = 1000
 
-def join(table: HealthTable, at_ms: int, event: ReplicaJoined, same_address: bool) -> None:
-    """A new address starts anew: what was known belonged to another process."""
-    if event.replica not in table or not same_address:
-        table[event.replica] = Health(since_ms=at_ms, moved_ms=at_ms)
+
+@attrs.define(slots=True)
+class Departed:
+    """What is remembered of a replica that left: its streak follows it back (RULES 6.7)."""
+
+    url: str
+    left_ms: int
+    n: int
+    until_ms: int
+    out: bool
+
+
+def join(
+    table: HealthTable,
+    at_ms: int,
+    event: ReplicaJoined,
+    same_address: bool,
+    departed: dict[str, Departed],
+    settings: InForce,
+) -> None:
+    """A new address starts anew: what was known belonged to another process.
+
+    Who left and comes back to the same address within the streak window gets no amnesty: its count
+    of ejects goes on, and a cooldown that was running runs on.
+    """
+    if event.replica in table and same_address:
+        return
+    health = table[event.replica] = Health(since_ms=at_ms, moved_ms=at_ms, joined_ms=at_ms)
+    known = departed.pop(event.replica, None)
+    if known is None or known.url != event.url:
+        return
+    if at_ms - known.left_ms <= settings.eject.streak_window_ms:
+        health.n = known.n
+        if known.out:
+            health.stage = "EJECTED"
+            health.ejected_ms = at_ms
+            health.until_ms = known.until_ms
+
+
+def leave(
+    table: HealthTable,
+    at_ms: int,
+    name: str,
+    url: str,
+    departed: dict[str, Departed],
+    settings: InForce,
+) -> None:
+    health = table.pop(name, None)
+    n = 0 if health is None else health.streak(at_ms, settings)
+    if health is None or not n:
+        return
+    while len(departed) >= DEPARTED_MAX:
+        del departed[next(iter(departed))]
+    out = health.stage in ("EJECTED", "PROBING")
+    departed[name] = Departed(url, at_ms, n, health.until_ms, out)
 
 
 def eject(table: HealthTable, at_ms: int, event: Ejected) -> None:
@@ -164,7 +222,7 @@ def ended(table: HealthTable, at_ms: int, flight: Flight, event: Failed | Releas
     answer, a 4xx too, breaks a row of failures; a client that left does not.
     """
     health = table.get(flight.replica)
-    if health is None or health.outlived(flight.at_ms):
+    if health is None or not health.concerns(flight.at_ms):
         return
     if event.retry_after_ms is not None:
         health.busy_until_ms = max(health.busy_until_ms, at_ms + event.retry_after_ms)

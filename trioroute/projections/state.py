@@ -8,7 +8,7 @@ import attrs
 from trioroute import events as e
 from trioroute.projections import fleet, health, load, pins, prompts, tally
 from trioroute.projections.fleet import Fleet
-from trioroute.projections.health import HealthTable
+from trioroute.projections.health import Departed, HealthTable
 from trioroute.projections.load import Flight, Load, ReplicaLoad
 from trioroute.projections.measure import ROUTABLE, Measured, measure, standing
 from trioroute.projections.pins import Pins
@@ -21,17 +21,23 @@ OTHER_MODEL = "other"
 
 @attrs.define(slots=True)
 class State:
-    """``position`` is the version of the last event folded, ``at_ms`` its time."""
+    """``position`` is the version of the last event folded, ``at_ms`` its time.
+
+    ``file_digest`` names the file that ``settings`` came from, applied at ``configured_ms``.
+    """
 
     router: str = ""
     rules: int = 0
     settings: e.InForce = attrs.field(factory=e.InForce)
+    file_digest: str = ""
+    configured_ms: int = 0
     position: int = 0
     at_ms: int = 0
     checked_at: int = 0
     checked_ms: int = 0
     fleet: Fleet = attrs.field(factory=Fleet)
     health: HealthTable = attrs.field(factory=dict)
+    departed: dict[str, Departed] = attrs.field(factory=dict)
     load: Load = attrs.field(factory=Load)
     pins: Pins = attrs.field(factory=Pins)
     prompts: Prompts = attrs.field(factory=Prompts)
@@ -78,6 +84,8 @@ def _started(state: State, version: int, at_ms: int, event: e.Started) -> None:
 
 def _configured(state: State, version: int, at_ms: int, event: e.Configured) -> None:
     state.settings = event.settings
+    state.file_digest = event.digest
+    state.configured_ms = at_ms
 
 
 def _orphaned(state: State, version: int, at_ms: int, event: e.Orphaned) -> None:
@@ -99,7 +107,7 @@ def _joined(state: State, version: int, at_ms: int, event: e.ReplicaJoined) -> N
     known = state.fleet.replicas.get(event.replica)
     same_address = known is not None and known.url == event.url
     fleet.join(state.fleet, event)
-    health.join(state.health, at_ms, event, same_address)
+    health.join(state.health, at_ms, event, same_address, state.departed, state.settings)
     own = state.load.of(event.replica)
     if not same_address:
         own.read_at_ms, own.last = 0, None
@@ -107,8 +115,11 @@ def _joined(state: State, version: int, at_ms: int, event: e.ReplicaJoined) -> N
 
 
 def _left(state: State, version: int, at_ms: int, event: e.ReplicaLeft) -> None:
+    known = state.fleet.replicas.get(event.replica)
     fleet.leave(state.fleet, event)
-    state.health.pop(event.replica, None)
+    if known is not None:
+        name, url = event.replica, known.url
+        health.leave(state.health, at_ms, name, url, state.departed, state.settings)
     load.leave(state.load, event)
     prompts.forget(state.prompts, event.replica)
 

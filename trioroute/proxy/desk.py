@@ -80,6 +80,8 @@ class Desk:
         for event in decided.events:
             if isinstance(event, Ejected):
                 self.upstreams.distrust(event.replica)
+            elif isinstance(event, ReplicaLeft):
+                self.upstreams.forget(event.replica)
             if self.line and isinstance(event, _MAKES_ROOM):
                 self.line.call_first()
 

@@ -57,23 +57,34 @@ def health_words(event: Event, at_ms: int) -> str | None:
     match event:
         case ReplicaJoined():
             models = ", ".join(event.models) or "asked from it"
-            return f"joined or changed: {event.url} ({event.engine}), models {models}"
+            joined = f"joined or changed: {event.url} ({event.engine}), models {models}"
+            return joined + _who(event.by, event.why)
         case ReplicaLeft():
-            return "left the fleet"
+            return "left the fleet" + _who(event.by, event.why)
         case Draining():
-            return "draining: takes no new request" if event.on else "draining is over"
+            drains = "draining: takes no new request" + (", then leaves" if event.leaves else "")
+            told = drains if event.on else "draining is over"
+            return told + _who(event.by, event.why)
         case Live():
             return "LIVE"
         case Probing():
             return "PROBING"
         case Ejected():
             cooldown = span(event.until_ms - at_ms)
-            return f"EJECTED for at least {cooldown}: {event.cause}, {event.n} in a row"
+            cause = "by hand" if event.by is not None else event.cause
+            told = f"EJECTED for at least {cooldown}: {cause}, {event.n} in a row"
+            return told + _who(event.by, event.why)
         case ScrapeFailed():
             status = f" {event.status}" if event.status is not None else ""
             return f"scrape failed: {event.cause}{status}"
         case _:
             return None
+
+
+def _who(by: str | None, why: str) -> str:
+    if by in (None, "start"):
+        return ""
+    return f", by {by}: {why}" if why else f", by {by}"
 
 
 def end_words(outcome: str, cause: str | None, blame: str | None, status: int | None) -> str:

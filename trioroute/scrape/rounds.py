@@ -88,12 +88,24 @@ class Rounds:
         self._on_scrape = on_scrape
         self._random = random
         self._fetch = fetch or functools.partial(
-            _over_http, tls or ssl.create_default_context(), in_flight, self._timeout_s
+            _over_http, tls or ssl.create_default_context(), in_flight, lambda: self._timeout_s
         )
         self._replicas: dict[str, _Replica] = {}
         self._open = 0  # scrapes now open
+        self._next_at = 0.0
         self._first_round = trio.Event()
         self._batch: dict[str, Reading] = {}
+
+    def renew(self, interval_ms: int, timeout_ms: int) -> None:
+        """The configuration changed: let go of targets that are no more, at once.
+
+        Nothing is sent to an old address after this, and no answer of it is taken. New targets are
+        scraped within half a second.
+        """
+        self._interval_s = interval_ms / 1000
+        self._timeout_s = timeout_ms / 1000
+        self._next_at = min(self._next_at, trio.current_time() + self._interval_s)
+        self._let_go({target.name: target for target in self._targets()})
 
     def refresh_models(self, name: str) -> None:
         """Ask this replica for its models at its next scrape. An unknown name is ignored."""
@@ -107,17 +119,17 @@ class Rounds:
         complete, at the latest when its time is up.
         """
         async with trio.open_nursery() as nursery:
-            next_at = trio.current_time() + self._interval_s
+            self._next_at = trio.current_time() + self._interval_s
             self._meet(nursery)
             nursery.start_soon(self._announce, task_status)
             while True:
-                await trio.sleep(max(0.0, min(LOOK_S, next_at - trio.current_time())))
+                await trio.sleep(max(0.0, min(LOOK_S, self._next_at - trio.current_time())))
                 self._meet(nursery)
                 now = trio.current_time()
-                if now >= next_at:
-                    next_at += self._interval_s
-                    if next_at <= now:  # rounds missed while the machine slept are not made up for
-                        next_at = now + self._interval_s
+                if now >= self._next_at:
+                    self._next_at += self._interval_s
+                    if self._next_at <= now:  # rounds missed in a sleep are not made up for
+                        self._next_at = now + self._interval_s
                     self._round(nursery)
 
     async def _announce(self, task_status: trio.TaskStatus[None]) -> None:
@@ -129,6 +141,13 @@ class Rounds:
     def _meet(self, nursery: trio.Nursery) -> None:
         """Scrape those who are new, let go of those who left."""
         current = {target.name: target for target in self._targets()}
+        self._let_go(current)
+        for name, target in current.items():
+            if name not in self._replicas:
+                replica = self._replicas[name] = _Replica(target, Notices(name))
+                self._begin(nursery, replica, 0.0)
+
+    def _let_go(self, current: Mapping[str, ScrapeTarget]) -> None:
         for name, replica in list(self._replicas.items()):
             if current.get(name) != replica.target:
                 replica.gone = True
@@ -136,10 +155,6 @@ class Rounds:
                 self._batch.pop(name, None)
                 if replica.scope is not None:
                     replica.scope.cancel()
-        for name, target in current.items():
-            if name not in self._replicas:
-                replica = self._replicas[name] = _Replica(target, Notices(name))
-                self._begin(nursery, replica, 0.0)
 
     def _round(self, nursery: trio.Nursery) -> None:
         for name, replica in self._replicas.items():
@@ -248,7 +263,7 @@ class Rounds:
 async def _over_http(
     tls: ssl.SSLContext,
     in_flight: Callable[[str], int],
-    timeout_s: float,
+    timeout_s: Callable[[], float],
     target: ScrapeTarget,
     ask_models: bool,
 ) -> ScrapeResult:
@@ -256,5 +271,5 @@ async def _over_http(
     # for each connect that is cancelled (httpcore 1.0), and a replica that is down is just that.
     async with open_client(tls) as client:
         return await scrape_once(
-            client, target, ask_models=ask_models, in_flight=in_flight, timeout_s=timeout_s
+            client, target, ask_models=ask_models, in_flight=in_flight, timeout_s=timeout_s()
         )

@@ -4,8 +4,11 @@ Imports of trioroute only ``events.sections``. Reads the file and the environmen
 nothing else, and never shows a secret. ``KNOWN_KEYS`` is the table of all keys for documents.
 """
 
+from trioroute.settings.addresses import host_and_port as host_and_port
 from trioroute.settings.addresses import is_loopback as is_loopback
 from trioroute.settings.addresses import parse_address as parse_address
+from trioroute.settings.addresses import parse_replica_url as parse_replica_url
+from trioroute.settings.addresses import same_place as same_place
 from trioroute.settings.errors import BadValue as BadValue
 from trioroute.settings.errors import Problem as Problem
 from trioroute.settings.errors import SettingsError as SettingsError
@@ -18,3 +21,5 @@ from trioroute.settings.quantities import parse_duration_ms as parse_duration_ms
 from trioroute.settings.quantities import parse_size_bytes as parse_size_bytes
 from trioroute.settings.replicas import ReplicaSetting as ReplicaSetting
 from trioroute.settings.replicas import parse_replica_option as parse_replica_option
+from trioroute.settings.running import is_reloaded as is_reloaded
+from trioroute.settings.running import running as running

@@ -27,11 +27,16 @@ NO_OVERRIDES: Mapping[str, object] = MappingProxyType({})
 
 @attrs.frozen
 class Settings:
-    """What the router starts with. ``source`` is the file it came from, None without one."""
+    """What the router starts with. ``source`` is the file it came from, None without one.
+
+    ``digest`` names what the file held; ``blank``: no key at all.
+    """
 
     in_force: InForce
     replicas: tuple[ReplicaSetting, ...]
     source: str | None
+    digest: str = ""
+    blank: bool = False
 
 
 @attrs.frozen
@@ -132,10 +137,11 @@ def load(
     """
     named = path or (Path(environ[CONFIG]) if environ.get(CONFIG) else None)
     draft = Draft()
-    tables = {} if named is None else sources.read_file(named)
-    if isinstance(tables, Problem):
-        draft.take([tables])
-        tables = {}
+    file = sources.ReadFile({}, "") if named is None else sources.read_file(named)
+    if isinstance(file, Problem):
+        draft.take([file])
+        file = sources.ReadFile({}, "")
+    tables = file.tables
     draft.take(sources.from_tables(str(named), tables))
     entries = tables.get("replica")
     secrets = sources.named_secrets(entries if isinstance(entries, list) else ())
@@ -147,7 +153,8 @@ def load(
     missing = without_key(source.place, draft.replicas, environ)
     draft.problems += [(source.rank, problem) for problem in missing]
     draft.raise_problems()
-    return Settings(in_force, draft.replicas, None if named is None else str(named))
+    source_file = None if named is None else str(named)
+    return Settings(in_force, draft.replicas, source_file, file.digest, not tables)
 
 
 def with_changes(

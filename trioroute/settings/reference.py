@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from trioroute.settings.keys import KeyInfo
 from trioroute.settings.known import KNOWN_KEYS
+from trioroute.settings.running import is_reloaded
 
 INTRODUCTION = """\
 # Settings
@@ -29,8 +30,10 @@ This page is made from the table the router itself reads (`tools/reference`). Do
   digits after the point.
 - **Secrets** come from the environment only. `api_key_env` names a variable; its value is never
   logged, shown or written into the event log.
-- **Changes** need a restart. Reloading is not built yet; the log keeps pins, streaks and cooldowns
-  across it.
+- **Changes**: SIGHUP, or `POST /reload` on the admin port, reads the file again. It applies as a
+  whole or not at all, and touches nothing in flight; what was applied is in the log. Keys marked
+  *restart* keep their value until the next start, and a reload names those that changed. The log
+  keeps pins, streaks and cooldowns across a restart.
 
 ```toml
 [server]
@@ -88,7 +91,8 @@ def _table(section: str, rows: Iterable[KeyInfo]) -> str:
 def _section_lines(title: str, rows: Iterable[KeyInfo]) -> Iterator[str]:
     yield f"\n## `{title}`\n\n| key | default | takes | meaning |\n|---|---|---|---|\n"
     for info in rows:
-        yield f"| `{info.key}` | {_default(info)} | {_cell(info.kind.name)} | {_cell(info.doc)} |\n"
+        doc = info.doc if is_reloaded(info.key) else f"{info.doc} *Restart.*"
+        yield f"| `{info.key}` | {_default(info)} | {_cell(info.kind.name)} | {_cell(doc)} |\n"
 
 
 def _unbuilt_row(info: KeyInfo) -> str:

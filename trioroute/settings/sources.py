@@ -2,6 +2,7 @@
 but names; values are passed on as they were given."""
 
 import difflib
+import hashlib
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +17,7 @@ from trioroute.settings.known import BY_VARIABLE, KNOWN_KEYS
 COMMAND_LINE = "command line"
 CONFIG_VARIABLE = "TRIOROUTE_CONFIG"
 REPLICAS_VARIABLE = "TRIOROUTE_REPLICAS"
+DIGEST_DIGITS = 16
 _PREFIX = "TRIOROUTE_"
 _MOST_BYTES = 1 << 20
 _SECTIONS = sections_of(KNOWN_KEYS)
@@ -39,7 +41,15 @@ class Given:
     from_outside: bool = False
 
 
-def read_file(path: Path) -> dict[str, object] | Problem:
+@attrs.frozen
+class ReadFile:
+    """``digest`` is the first 16 digits of the file's SHA-256: ``sha256sum`` tells the same."""
+
+    tables: dict[str, object]
+    digest: str
+
+
+def read_file(path: Path) -> ReadFile | Problem:
     """The tables of a TOML file, or the one thing that keeps it from being read."""
     place = str(path)
     try:
@@ -51,7 +61,8 @@ def read_file(path: Path) -> dict[str, object] | Problem:
     if len(raw) > _MOST_BYTES:
         return Problem(place, "", "", "is larger than 1 MiB", "name a configuration file")
     try:
-        return tomllib.loads(raw.decode("utf-8-sig"))
+        tables = tomllib.loads(raw.decode("utf-8-sig"))
+        return ReadFile(tables, hashlib.sha256(raw).hexdigest()[:DIGEST_DIGITS])
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         return Problem(place, "", "", f"is not UTF-8 (line {line})", "save it as UTF-8")

@@ -52,9 +52,13 @@ class ReplicaTransport(httpx.AsyncBaseTransport):
         """Close kept connections: after a failure they are not to be trusted."""
         self._pool.clear()
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Close kept connections now, and those in use when their responses end."""
         self._pool.close()
+
+    async def aclose(self) -> None:
+        """As close."""
+        self.close()
 
     async def exchange(self, request: Outgoing) -> Answer:
         """Send a request; returns when the head of the response has come.

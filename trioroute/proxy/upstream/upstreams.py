@@ -33,8 +33,7 @@ class Upstreams:
         known = self._known.get(name)
         if known is not None and known.address == address:
             return known
-        if known is not None:
-            known.transport.close_idle()
+        self.forget(name)
         parts = urlsplit(address)
         upstream = Upstream(
             address,
@@ -46,6 +45,20 @@ class Upstreams:
         )
         self._known[name] = upstream
         return upstream
+
+    def renew(self, connect_timeout_s: float, authorizations: Mapping[str, bytes]) -> None:
+        """The configuration changed; connections of another connect limit are made anew."""
+        self.authorizations = authorizations
+        if connect_timeout_s != self.connect_timeout_s:
+            self.connect_timeout_s = connect_timeout_s
+            for name in list(self._known):
+                self.forget(name)
+
+    def forget(self, name: str) -> None:
+        """The replica left: close what is kept open, and what is in use when it comes back."""
+        known = self._known.pop(name, None)
+        if known is not None:
+            known.transport.close()
 
     def distrust(self, name: str) -> None:
         """Close what is kept open: the replica was seen to be gone."""

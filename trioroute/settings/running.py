@@ -1,0 +1,55 @@
+"""Which keys a running router can change, and which have to wait for its next start."""
+
+from operator import attrgetter
+from typing import Any
+
+import attrs
+
+from trioroute.events.sections import InForce
+from trioroute.settings.known import KNOWN_KEYS
+
+RELOADED_SECTIONS = frozenset(
+    {"retries", "policy", "wlc", "pins", "scrape", "eject", "probing", "admission", "replica"}
+)
+RELOADED_KEYS = frozenset(
+    {
+        "server.forward_client_auth",
+        "server.reveal",
+        "server.graceful_timeout",
+        "server.settle",
+        "timeouts.connect",
+        "timeouts.first_byte",
+        "timeouts.idle",
+        "timeouts.total",
+        "log.gate",
+        "log.gate_wait",
+        "log.on_failure",
+    }
+)
+"""What is looked at anew for each request. The rest is built into sockets, buffers and files."""
+
+
+def is_reloaded(key: str) -> bool:
+    """Whether a reload changes ``key`` while the router runs."""
+    return key.partition(".")[0] in RELOADED_SECTIONS or key in RELOADED_KEYS
+
+
+def running(old: InForce, new: InForce) -> tuple[InForce, tuple[str, ...]]:
+    """``new`` as far as a running router can take it, and the keys that need a restart."""
+    waiting: list[str] = []
+    for key, info in KNOWN_KEYS.items():
+        if not info.field or is_reloaded(key):
+            continue
+        get = attrgetter(info.field)
+        if get(old) != get(new):
+            waiting.append(key)
+            new = _with(new, info.field.split("."), get(old))
+    return new, tuple(waiting)
+
+
+def _with(part: Any, path: list[str], value: object) -> Any:  # noqa: ANN401 - any section
+    """A copy of a tree of sections with one field changed."""
+    name, *below = path
+    return attrs.evolve(
+        part, **{name: _with(getattr(part, name), below, value) if below else value}
+    )
