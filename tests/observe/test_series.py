@@ -31,6 +31,7 @@ GAUGES = {
     "replica_in_flight": {"replica"},
     "replica_wlc_in_flight": {"replica"},
     "replica_kv_usage_ratio": {"replica"},
+    "replica_stalled": {"replica"},
     "replica_score": {"replica"},
     "replica_cooldown_seconds": {"replica"},
     "last_good_scrape_timestamp_seconds": {"replica"},

@@ -11,6 +11,7 @@ COMMANDS = {
     "check": ("trioroute.cli.check", "check_command", "Validate a settings file."),
     "replay": ("trioroute.cli.replay", "replay_command", "Explain and prove past decisions."),
     "simulate": ("trioroute.cli.simulate", "simulate_command", "Compare policies on traffic."),
+    "alerts": ("trioroute.cli.alerts", "alerts_command", "Alert rules for Prometheus."),
     "engine": ("trioroute.cli.engine", "engine_command", "One simulated vLLM replica."),
     "demo": ("trioroute.cli.demo", "demo_command", "Four replicas, the router, some traffic."),
 }

@@ -81,6 +81,10 @@ def _fitness(row: Row, most_m: int) -> float:
     return 1 - 0.5 * load - 0.3 * queue - 0.2 * min(1.0, row.kv or 0.0)
 
 
+def _is_stalled(sight: Sight, row: Row) -> bool:
+    return row.health.stalled(sight.at_ms, sight.state.settings)
+
+
 def _in_flight(sight: Sight) -> Scalars:
     """Also of replicas that left while something was running on them."""
     return (((name,), load.own) for name, load in sight.state.load.replicas.items())
@@ -208,6 +212,12 @@ REPLICAS: tuple[Series, ...] = (
         _R,
         lambda s: ((n, row.kv) for n, row in _rows(s.rows) if row.kv is not None),
         "ratio",
+    ),
+    Gauge(
+        "trioroute_replica_stalled",
+        "1 if requests run there but no tokens come out of it, else 0.",
+        _R,
+        lambda s: ((n, int(_is_stalled(s, row))) for n, row in _rows(s.rows)),
     ),
     Gauge(
         "trioroute_replica_score",

@@ -1,0 +1,165 @@
+"""Alert rules for Prometheus (RULES 8): what an operator should be woken for, and what to do then.
+
+``for`` and ranges suit a scrape interval of 5 to 30 seconds. Expressions keep every label but those
+of one replica (``without``), so several routers behind one Prometheus alert one by one.
+"""
+
+import json
+
+import attrs
+
+from trioroute.events.sections import Eject
+
+GROUP = "trioroute"
+
+
+@attrs.frozen
+class Alert:
+    """One rule; ``hold`` is how long the expression must stay true, in Prometheus' words."""
+
+    name: str
+    expr: str
+    hold: str
+    severity: str
+    summary: str
+    description: str
+
+
+IMBALANCED = Alert(
+    "TriorouteImbalanced",
+    # The index counts weights (RULES 3), so it is compared in typical requests: with prompts of 8K
+    # tokens one request more on one of two replicas reads 8, and is no trouble.
+    """\
+trioroute_imbalance_index
+  > 3 * clamp_min(
+    sum without (replica) (avg_over_time(trioroute_replica_wlc_in_flight[5m]))
+      / sum without (replica) (avg_over_time(trioroute_replica_in_flight[5m])),
+    1
+  )""",
+    "5m",
+    "warning",
+    "Load is uneven: the fullest replica is {{ $value }} ahead of the emptiest",
+    "More than three typical requests lie between the fullest and the emptiest LIVE replica."
+    " trioroute replay LOG --last 20 tells why requests went where they did: mostly by pins, or"
+    " because the others are not LIVE.",
+)
+ONE_TAKES_ALL = Alert(
+    "TriorouteOneReplicaTakesAll",
+    # A handful of requests on one replica is one agent at work, not a cemented pool.
+    """\
+max without (replica) (trioroute_traffic_share) > 0.99
+  and count without (replica) (trioroute_traffic_share) > 1
+  and sum without (replica, reason) (increase(trioroute_dispatches_total[5m])) > 20""",
+    "5m",
+    "warning",
+    "One replica of several takes all traffic",
+    "All dispatches of five minutes went to one replica. See the states of the others on the"
+    " dashboard, and trioroute replay LOG --last 20 for the reasons.",
+)
+PROBING_BROKEN = Alert(
+    "TriorouteProbingBroken",
+    """\
+sum without (replica, state) (trioroute_replica_state{state="EJECTED"}) > 0
+  and time() - max without (replica) (trioroute_last_good_scrape_timestamp_seconds) > 60""",
+    "0m",
+    "critical",
+    "No scrape has succeeded for a minute and replicas are ejected",
+    "Only scrapes bring a replica back (RULES 6.3), and none works now: the network between router"
+    " and replicas, the replicas' /metrics, or the scraper itself is broken.",
+)
+LOG_NOT_WRITTEN = Alert(
+    "TriorouteLogNotWritten",
+    # Scrapes alone append every few seconds: a healthy log never stands still with work to do.
+    """\
+trioroute_log_position > trioroute_log_durable_position
+  and delta(trioroute_log_durable_position[1m]) == 0""",
+    "0m",
+    "critical",
+    "The event log cannot be written",
+    "Nothing was committed for a minute while events wait. New requests get 503 log_stalled, or are"
+    " served unlogged, as log.on_failure says. See the router's own log for the error: a full disk,"
+    " mostly. Writing goes on by itself.",
+)
+UNLOGGED = Alert(
+    "TriorouteResponsesUnlogged",
+    "increase(trioroute_responses_unlogged_total[5m]) > 0",
+    "0m",
+    "warning",
+    "Responses left before their decision was in the log",
+    "log.on_failure is serve and the log could not be written in time. The hole is named by a Gap"
+    " event; these responses cannot be explained later.",
+)
+STALLED = Alert(
+    "TriorouteReplicaStalled",
+    "trioroute_replica_stalled == 1",
+    "0m",
+    "critical",
+    "{{ $labels.replica }} runs requests but generates no tokens",
+    "Its token counter stands still while requests run (RULES 6.10). A frozen engine still answers"
+    " /health: restart it.",
+)
+REPLICA_OUT = Alert(
+    "TriorouteReplicaEjected",
+    'trioroute_replica_state{state="EJECTED"} == 1',
+    "5m",
+    "warning",
+    "{{ $labels.replica }} has been out of traffic for five minutes",
+    "trioroute replay LOG --replica {{ $labels.replica }} shows when it went and on what evidence.",
+)
+NOBODY = Alert(
+    "TriorouteNobodyRoutable",
+    'sum without (replica, state) (trioroute_replica_state{state=~"LIVE|PROBING"}) == 0',
+    "30s",
+    "critical",
+    "No replica is routable",
+    "Requests get a random ejected replica or 503 no_healthy_instances (RULES 4, step 5).",
+)
+
+
+def flapping(eject: Eject) -> Alert:
+    """A replica whose cooldown reached its ceiling: above every shorter step (RULES 6.7)."""
+    below_ms, step_ms = 0, eject.cooldown_ms
+    while step_ms < eject.cooldown_max_ms:
+        below_ms, step_ms = step_ms, 2 * step_ms
+    return Alert(
+        "TriorouteReplicaFlapping",
+        f"max_over_time(trioroute_replica_cooldown_seconds[10m]) > {below_ms / 1000:g}",
+        "0m",
+        "warning",
+        "{{ $labels.replica }} flaps: its cooldown is at the ceiling",
+        "It was ejected again and again soon after each return. It gets no pins meanwhile, but each"
+        " return costs requests: take it out with a drain until it is mended.",
+    )
+
+
+def alerts(eject: Eject) -> tuple[Alert, ...]:
+    """Every rule, the most urgent first. ``eject`` sets where the cooldown's ceiling is."""
+    return (
+        NOBODY,
+        LOG_NOT_WRITTEN,
+        PROBING_BROKEN,
+        STALLED,
+        UNLOGGED,
+        flapping(eject),
+        REPLICA_OUT,
+        ONE_TAKES_ALL,
+        IMBALANCED,
+    )
+
+
+def rules_file(eject: Eject) -> str:
+    """A Prometheus rules file. Strings are written as JSON, which YAML takes as they are."""
+    lines = ["groups:", f"  - name: {GROUP}", "    rules:"]
+    for alert in alerts(eject):
+        lines += [f"      - alert: {alert.name}", "        expr: |"]
+        lines += [f"          {line}" for line in alert.expr.splitlines()]
+        if alert.hold != "0m":
+            lines.append(f"        for: {alert.hold}")
+        lines += [
+            "        labels:",
+            f"          severity: {alert.severity}",
+            "        annotations:",
+        ]
+        lines.append(f"          summary: {json.dumps(alert.summary)}")
+        lines.append(f"          description: {json.dumps(alert.description)}")
+    return "\n".join(lines) + "\n"
