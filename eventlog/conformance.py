@@ -214,6 +214,16 @@ class StoreConformance:
             assert store.head() == Head(2 * n + 2, last.chain)
         store.close()
 
+    def test_the_last_row_until_a_time_is_found(self, tmp_path: Path) -> None:
+        """Of entries at 1000, 1001, ... as :func:`some_entries` makes them."""
+        store = self.open(tmp_path)
+        assert store.last_until(5_000) == 0
+        for n in range(0, 9, 3):
+            store.append("a", some_entries(3, n), n)
+        found = [store.last_until(at_ms) for at_ms in (999, 1_000, 1_004, 1_008, 9_999)]
+        assert found == [0, 1, 5, 9, 9]
+        store.close()
+
     def test_e10_a_closed_store_raises(self, tmp_path: Path) -> None:
         """E10."""
         store = self.open(tmp_path)
@@ -224,4 +234,5 @@ class StoreConformance:
         error_of(StoreClosed, store.read)
         error_of(StoreClosed, store.read_stream, "a")
         error_of(StoreClosed, store.head)
+        error_of(StoreClosed, store.last_until, 0)
         error_of(StoreClosed, store.stream_version, "a")

@@ -88,6 +88,10 @@ class FaultyStore:
         """See :class:`eventlog.store.LogReader`."""
         return self._inner.head()
 
+    def last_until(self, at_ms: int) -> int:
+        """See :class:`eventlog.store.LogReader`."""
+        return self._inner.last_until(at_ms)
+
     def stream_version(self, stream: str) -> int:
         """See :class:`eventlog.store.LogReader`."""
         return self._inner.stream_version(stream)

@@ -71,6 +71,13 @@ class MemoryStore:
             self._check_open()
             return self._head
 
+    def last_until(self, at_ms: int) -> int:
+        """See :class:`eventlog.store.LogReader`."""
+        with self._lock:
+            self._check_open()
+            found = (record.seq for record in reversed(self._records) if record.at_ms <= at_ms)
+            return next(found, 0)
+
     def stream_version(self, stream: str) -> int:
         """See :class:`eventlog.store.LogReader`."""
         with self._lock:

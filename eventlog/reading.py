@@ -110,6 +110,18 @@ class SqliteReader:
                 return head
         return Head()
 
+    def last_until(self, at_ms: int) -> int:
+        """See :class:`eventlog.store.LogReader`: the newest segment that begins no later is looked
+        at. Raises LogDamaged, StoreFailed, StoreClosed."""
+        with self._lock:
+            return self._again_if_retired(lambda: self._last_until(at_ms))
+
+    def _last_until(self, at_ms: int) -> int:
+        for file in reversed(self._files()):
+            if seq := self._segment(file).last_until(at_ms):
+                return seq
+        return 0
+
     def stream_version(self, stream: str) -> int:
         """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
         with self._lock:

@@ -36,6 +36,7 @@ VERSIONS = (
     " (SELECT max(version) FROM events WHERE stream = ?1)"
 )
 FIRST_AT = "SELECT at_ms FROM events ORDER BY seq LIMIT 1"
+LAST_UNTIL = "SELECT seq FROM events WHERE at_ms <= ? ORDER BY seq DESC LIMIT 1"
 LAST_VERSION = "SELECT max(version) FROM events WHERE stream = ?"
 
 
@@ -135,6 +136,14 @@ class SegmentReader:
         """The last row, None if the segment is empty."""
         rows = self._query(HEAD)
         return Head(*rows[0]) if rows else None
+
+    def last_until(self, at_ms: int) -> int:
+        """The last row not later than ``at_ms``, 0 if there is none or the first one is later."""
+        first = self._query(FIRST_AT)
+        if not first or first[0][0] > at_ms:
+            return 0
+        rows = self._query(LAST_UNTIL, at_ms)
+        return int(rows[0][0]) if rows else 0
 
     def versions(self, stream: str) -> tuple[int, int] | None:
         """First and last version of ``stream`` in this segment, None if it has no row here."""

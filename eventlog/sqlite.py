@@ -188,6 +188,10 @@ class SqliteStore:
         """See :class:`eventlog.store.LogReader`."""
         return self._reader.head()
 
+    def last_until(self, at_ms: int) -> int:
+        """See :class:`eventlog.store.LogReader`."""
+        return self._reader.last_until(at_ms)
+
     def stream_version(self, stream: str) -> int:
         """See :class:`eventlog.store.LogReader`."""
         return self._reader.stream_version(stream)

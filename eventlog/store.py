@@ -44,6 +44,13 @@ class LogReader(Protocol):
     def head(self) -> Head:
         """The last row's seq and chain."""
 
+    def last_until(self, at_ms: int) -> int:
+        """The seq of the last row that is not later than ``at_ms``, 0 if there is none.
+
+        Where the writer's clock was set back, a store may look no further than the newest stretch
+        of rows that begins no later.
+        """
+
     def stream_version(self, stream: str) -> int:
         """The version of the stream's last row, 0 if it has none."""
 

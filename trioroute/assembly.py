@@ -4,6 +4,7 @@ store -> recover -> state -> router <- desk (data path)
                                ^------ rounds (scrapes)
 """
 
+import logging
 import math
 import random
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ import trio
 import trioroute
 from eventlog import LogError
 from eventlog.journal import Journal
+from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SegmentLimits, SqliteStore
 from trioroute.clock import running_clock
 from trioroute.events import InForce, Reading
@@ -28,15 +30,17 @@ from trioroute.policy import commands as c
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.upstream.upstreams import Upstreams
 from trioroute.proxy.watch import Watch
-from trioroute.recovery import log_secret, recover
+from trioroute.recovery import Recovered, log_secret, recover
 from trioroute.router import Router
 from trioroute.scrape import Rounds, ScrapeTarget
 from trioroute.settings import Settings
 
+logger = logging.getLogger("trioroute")
+
 
 @attrs.define
 class Parts:
-    """Everything of one running router."""
+    """Everything of one running router. ``recovered`` is what its log told at the start."""
 
     settings: Settings
     store: SqliteStore
@@ -46,6 +50,7 @@ class Parts:
     timings: Timings
     directory: Path
     now_ms: Callable[[], int]
+    recovered: Recovered
     ending: bool = False
     """A signal to end came: not ready from then on."""
     drain: trio.Event = attrs.field(factory=trio.Event)
@@ -71,7 +76,8 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
     directory = Path(in_force.log.path)
     secret = log_secret(directory)
     stream = f"router/{in_force.server.name}"
-    state = recover(store, stream)
+    recovered = recover(store, stream, Snapshots(directory), logger.warning)
+    state = recovered.state
     timings = Timings()
     journal = Journal(
         store,
@@ -98,7 +104,7 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
         count_unlogged=timings.response_unlogged,
         measure_overhead=timings.overhead.observe_ns,
     )
-    return Parts(settings, store, journal, router, desk, timings, directory, now_ms)
+    return Parts(settings, store, journal, router, desk, timings, directory, now_ms, recovered)
 
 
 def connect_timeout_s(in_force: InForce) -> float:
@@ -132,6 +138,14 @@ def begin(parts: Parts) -> None:
             rules=RULES_VERSION,
         )
     )
+    if parts.recovered.lost:
+        lost = parts.recovered.lost
+        logger.error(
+            "the log begins after %d events that no snapshot of this release tells of: pins, "
+            "cooldowns and counters before it are unknown, the rest is restated in the log",
+            lost,
+        )
+        router.handle(c.Restate(at_ms=now_ms(), lost=lost, from_ms=0, to_ms=now_ms()))
     router.handle(reconfigure(parts.settings, now_ms(), by="start"))
 
 

@@ -1,31 +1,73 @@
 """From a log back to the state it tells: the fold before a router listens."""
 
 import secrets
+from functools import partial
 from pathlib import Path
 
+import attrs
+
 from eventlog import LogDamaged, LogReader
-from trioroute.events import decode
+from eventlog.snapshots import BadSnapshot, Snapshots, Warn
+from trioroute.events import Gap, decode
 from trioroute.projections import State, apply
+from trioroute.projections.freeze import CannotThaw, thaw
+from trioroute.snapshot import FOLD, parse
 
 PAGE = 2000
 KEY_FILE = "key"
 KEY_BYTES = 32
 
 
-def recover(reader: LogReader, stream: str) -> State:
-    """Fold a whole stream, page by page. Raises UnreadableEvent for a newer release, LogDamaged."""
-    state = State()
-    after = 0
-    while True:
-        page = reader.read_stream(stream, after, PAGE)
+@attrs.frozen
+class Recovered:
+    """What a log tells of a router. ``snapshot`` is the row of the snapshot that helped, 0 for
+    none; ``folded`` rows came after it.
+
+    ``lost`` rows went before the first one kept, and no snapshot of this release tells of them: the
+    state is what the kept rows say, and must be restated in the log before it is gone on from.
+    """
+
+    state: State
+    snapshot: int = 0
+    folded: int = 0
+    lost: int = 0
+
+
+def recover(
+    reader: LogReader, stream: str, snapshots: Snapshots | None = None, warn: Warn | None = None
+) -> Recovered:
+    """Fold a stream, page by page, from the newest usable snapshot on.
+
+    Raises UnreadableEvent for a newer release, LogDamaged.
+    """
+    state, snapshot = State(), 0
+    found = None
+    if snapshots is not None:
+        found = snapshots.newest(reader, FOLD, partial(_state_of, stream), warn=warn)
+    if found is not None:
+        snapshot, state = found[0].seq, found[1]
+    begun = state.position
+    lost = 0
+    while page := reader.read_stream(stream, state.position, PAGE):
+        if state.position == 0 and page[0].version > 1:
+            begun = lost = state.position = page[0].version - 1
         for record in page:
             if record.version != state.position + 1:
                 raise LogDamaged(stream, record.seq, f"gap before version {record.version}")
             event = decode(record.kind, record.schema, record.body)
             apply(state, record.version, record.at_ms, event)
-        if len(page) < PAGE:
-            return state
-        after = page[-1].version
+            if isinstance(event, Gap) and event.state is not None:
+                lost = 0
+    return Recovered(state, snapshot, state.position - begun, lost)
+
+
+def _state_of(stream: str, payload: bytes) -> State:
+    """A router's state in a snapshot; a new one if the snapshot is older than the router."""
+    frozen = parse(payload).get(stream)
+    try:
+        return State() if frozen is None else thaw(frozen)
+    except CannotThaw as error:
+        raise BadSnapshot(str(error)) from error
 
 
 def log_secret(directory: Path) -> bytes:

@@ -15,7 +15,7 @@ import attrs
 from eventlog.record import Entry
 from trioroute.events import Event, encode, kind_of
 from trioroute.policy import decide
-from trioroute.policy.commands import Arrive, Command, Fail, Finish, Start, Stop
+from trioroute.policy.commands import Arrive, Command, Fail, Finish, Restate, Start, Stop
 from trioroute.policy.policies import Chooser, chooser_in_force
 from trioroute.policy.select import Choice
 from trioroute.projections import State, apply
@@ -84,7 +84,7 @@ class Router:
         return (self.chooser or chooser_in_force(self.state))(self.state, arrive)
 
 
-_ALWAYS_TAKEN: tuple[type, ...] = (Fail, Finish, Start, Stop)
+_ALWAYS_TAKEN: tuple[type, ...] = (Fail, Finish, Restate, Start, Stop)
 
 
 def to_entry(event: Event, at_ms: int) -> Entry:

@@ -19,6 +19,7 @@ import trio
 import trioroute
 from eventlog import StoreFailed
 from eventlog.journal import Journal
+from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SqliteReader
 from trioroute.assembly import Parts, begin, rounds_of
 from trioroute.changes import RunningChanges
@@ -32,6 +33,7 @@ from trioroute.proxy.serving.server import serve_http
 from trioroute.replay import explain_decision
 from trioroute.settings import Settings
 from trioroute.signals import heed_signals
+from trioroute.upkeep import Upkeep
 
 logger = logging.getLogger("trioroute")
 
@@ -76,6 +78,11 @@ def readiness(parts: Parts) -> tuple[bool, str]:
     if not state.anyone_routable():
         return False, f"no routable replica: {', '.join(state.standings()) or 'none known'}"
     return True, "ready"
+
+
+def upkeep(parts: Parts) -> Upkeep:
+    covered = parts.recovered.state.position - parts.recovered.folded
+    return Upkeep(parts.directory, lambda: parts.journal.durable_position, covered)
 
 
 @attrs.frozen
@@ -128,7 +135,7 @@ def admin_desk(parts: Parts, changes: RunningChanges) -> AdminDesk:
 def _explain(directory: Path, router: str, number: int) -> dict[str, Any] | None:
     reader = SqliteReader.open(directory)
     try:
-        return explain_decision(reader, router, number)
+        return explain_decision(reader, router, number, Snapshots(directory))
     finally:
         reader.close()
 
@@ -171,6 +178,7 @@ async def _serve(
     admin_stop = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(tick, parts)
+        nursery.start_soon(upkeep(parts).run)
         nursery.start_soon(parts.desk.watch.run)
         nursery.start_soon(watch_loop_lag, parts.timings, time.perf_counter_ns, LOOP_LAG_EVERY_MS)
         await nursery.start(changes.rounds.run)

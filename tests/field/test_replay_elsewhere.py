@@ -87,7 +87,7 @@ def test_clock_read_in_replay(tmp_path: Path) -> None:
     rig = play(134, 700)
     with closing(SqliteStore.open(tmp_path / "log", sync="normal")) as store:
         store.append(STREAM, rig.log.entries, 0)
-        assert digest(recover(store, STREAM)) == digest(rig.state)
+        assert digest(recover(store, STREAM).state) == digest(rig.state)
     assert rig.logged(e.Ejected)
     assert [one for one in rig.logged(e.Unbound) if one.cause == "ttl"]
     assert len(verified_elsewhere(tmp_path / "log")) == 1

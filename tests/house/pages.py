@@ -15,7 +15,8 @@ METRICS = "trioroute/observe/METRICS.md"
 HTTP = "trioroute/proxy/HTTP.md"
 REPLAY = "trioroute/replay/REPLAY.md"
 EVENTLOG = "eventlog/README.md"
-ALL = (README, CHANGELOG, RULES, SETTINGS, EVENTS, METRICS, HTTP, REPLAY, EVENTLOG)
+LOG = "trioroute/events/LOG.md"
+ALL = (README, CHANGELOG, RULES, SETTINGS, EVENTS, METRICS, HTTP, REPLAY, EVENTLOG, LOG)
 
 Row = tuple[str, ...]
 _CODE = re.compile(r"`([^`\n]+)`")

@@ -16,7 +16,9 @@ import trio
 from eventlog.sqlite import SqliteStore
 from tests.house import pages
 from tests.house.source import ROOT, fail_with, within
-from trioroute.cli.root import COMMANDS, LazyGroup, main
+from trioroute.cli.log.root import COMMANDS as LOG_COMMANDS
+from trioroute.cli.log.root import log_group
+from trioroute.cli.root import COMMANDS, main
 from trioroute.events import Reading, words
 from trioroute.events.codec import KINDS
 from trioroute.events.views import VIEWS
@@ -247,7 +249,17 @@ def test_every_outcome_says_how_it_comes_about() -> None:
 
 
 def options_of(name: str) -> set[str]:
-    command = LazyGroup().get_command(click.Context(main), name)
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    if isinstance(command, click.Group):
+        return set().union(
+            *(options_in(command, inner) for inner in [*command.commands, *LOG_COMMANDS])
+        )
+    return options_in(main, name)
+
+
+def options_in(group: click.Group, name: str) -> set[str]:
+    command = group.get_command(click.Context(group), name)
     assert command is not None
     return {
         option
@@ -266,8 +278,15 @@ def test_every_command_and_option_is_told_and_no_other() -> None:
     (questions,) = pages.tables(pages.page(pages.REPLAY))
     others = {"--json", "--lenient"} & {*pages.codes(pages.page(pages.REPLAY))}
     told["replay"] = {code.split()[0] for code in pages.first_codes(questions)} | others
+    told["log"] = options_of("log")  # told on a page of its own, below
     for name, options in told.items():
         assert options == options_of(name), name
+
+
+def test_every_command_of_the_log_and_its_options_are_told_and_no_other() -> None:
+    (rows,) = pages.tables(pages.section(pages.page(pages.LOG), "Commands"))
+    told = {row[0].strip("`").split()[2]: {*pages.codes(row[2])} for row in rows}
+    assert told == {name: options_in(log_group, name) for name in LOG_COMMANDS}
 
 
 @pytest.mark.parametrize("where", pages.ALL)

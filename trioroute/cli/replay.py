@@ -12,6 +12,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eventlog.errors import LogDamaged, LogError
+from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SqliteReader
 from trioroute.cli.what_if import answer, read_changes
 from trioroute.replay.clock import now_ms, parse_point
@@ -127,7 +128,7 @@ def _stop(text: str, code: int) -> None:
 def _opened(log: Path, lenient: bool) -> Iterator[Source]:
     reader = SqliteReader.open(log)
     try:
-        source = Source(reader, lenient)
+        source = Source(reader, lenient, Snapshots(log) if log.is_dir() else None)
         yield source
         for kind, times in source.skipped.items():
             click.echo(f"Warning: passed over {times} rows of unknown kind {kind}", err=True)
@@ -229,6 +230,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 def _verified_data(found: Verified) -> dict[str, Any]:
     data: dict[str, Any] = {
         "verified": found.difference is None,
+        "begins_at": found.begins_at,
         "events": found.events,
         "decisions": found.decisions,
         "digests": found.digests,

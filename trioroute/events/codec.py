@@ -52,13 +52,17 @@ class UnreadableEvent(ValueError):
 
 @attrs.frozen
 class Kind:
-    """How one kind is written and read; ``schema`` is what this release writes."""
+    """How one kind is written and read; ``schema`` is what this release writes.
+
+    ``words`` are the fields that take closed words only.
+    """
 
     name: str
     cls: type
     schema: int
     unstructure: Callable[[Any], dict[str, Any]]
     structure: Callable[[Any, Any], Any]
+    words: tuple[str, ...]
 
 
 def _strict(kind: type) -> Callable[[object, object], object]:
@@ -121,12 +125,32 @@ def _table() -> dict[str, Kind]:
     for cls in Event.__args__:
         unstructure, structure = _register(converter, cls, omit=True)
         schema = len(UPCASTS.get(cls.__name__, ())) + 1
-        kinds[cls.__name__] = Kind(cls.__name__, cls, schema, unstructure, structure)
+        words = tuple(field.name for field in attrs.fields(cls) if "Literal" in str(field.type))
+        kinds[cls.__name__] = Kind(cls.__name__, cls, schema, unstructure, structure, words)
     return kinds
 
 
 KINDS: dict[str, Kind] = _table()
+_GOOD_FORMS: set[tuple[object, ...]] = set()
+_FORMS_MAX = 10_000
 _BY_CLASS: dict[type, Kind] = {kind.cls: kind for kind in KINDS.values()}
+
+
+def plain_settings(settings: sections.InForce) -> dict[str, Any]:
+    """The settings as a body of ``Configured`` holds them."""
+    plain: dict[str, Any] = KINDS["Configured"].unstructure(lifecycle.Configured(settings=settings))
+    return plain
+
+
+def settings_of(plain: dict[str, Any]) -> sections.InForce:
+    """The reverse of ``plain_settings``, as strict as ``decode``. Raises ValueError."""
+    try:
+        configured: lifecycle.Configured = KINDS["Configured"].structure(
+            plain, lifecycle.Configured
+        )
+    except (TypeError, KeyError, AttributeError, CattrsError) as error:
+        raise ValueError(f"these are no settings: {error!r}") from error
+    return configured.settings
 
 
 def kind_of(event: Event) -> Kind:
@@ -154,10 +178,26 @@ def decode(kind: str, schema: int, body: bytes) -> Event:
         )
     try:
         fields = orjson.loads(body)
+        form = _form(known, schema, fields)
+        if form in _GOOD_FORMS:
+            return known.cls(**fields)  # type: ignore[no-any-return]  # an Event, as the table says
         for step in UPCASTS.get(kind, ())[schema - 1 :]:
             fields = step(fields)
         event: Event = known.structure(fields, known.cls)
     except (ValueError, TypeError, KeyError, AttributeError, CattrsError) as error:
         # AttributeError: cattrs' answer where an object was expected and another value stands
         raise UnreadableEvent(f"{kind} has an unreadable body: {error!r}") from error
+    if form is not None and len(_GOOD_FORMS) < _FORMS_MAX:
+        _GOOD_FORMS.add(form)
     return event
+
+
+def _form(known: Kind, schema: int, fields: dict[str, Any]) -> tuple[object, ...] | None:
+    """All that strict structuring looks at in a flat body: its keys, the types of its values, and
+    its closed words. A body of a form that was good once is good: that is three times as fast, and
+    most of a fold. None for one that must be structured.
+    """
+    types = tuple(map(type, fields.values()))
+    if schema != known.schema or list in types or dict in types:
+        return None
+    return (known.name, *fields, *types, *map(fields.get, known.words))

@@ -1,5 +1,7 @@
 """What happened to the router itself."""
 
+from typing import Any
+
 import attrs
 
 from trioroute.events.sections import InForce
@@ -54,8 +56,15 @@ class Checked:
 
 @attrs.frozen(kw_only=True)
 class Gap:
-    """The store could not be written: this many events of this span are not in the log."""
+    """The log was not whole in this span: ``lost`` events of it are missing, and ``unlogged``
+    responses went out before their decision was in the log.
+
+    ``state`` is the whole state after what is missing (``projections.freeze``), where something is:
+    the fold goes on from it.
+    """
 
     lost: int
     from_ms: int
     to_ms: int
+    unlogged: int = 0
+    state: dict[str, Any] | None = None

@@ -169,6 +169,18 @@ class Stop:
 
 
 @attrs.frozen(kw_only=True)
+class Restate:
+    """The log was not whole in this span (``events.Gap``); where events are lost, tell the state as
+    it is now, so that a fold goes on from it."""
+
+    at_ms: int
+    lost: int
+    from_ms: int
+    to_ms: int
+    unlogged: int = 0
+
+
+@attrs.frozen(kw_only=True)
 class Tick:
     """Time passed: expiries, PROBING to LIVE, the digest."""
 
@@ -190,5 +202,6 @@ Command = (
     | Configure
     | Reconfigure
     | Stop
+    | Restate
     | Tick
 )

@@ -10,6 +10,7 @@ from trioroute.events import (
     Dispatched,
     Event,
     Failed,
+    Gap,
     Orphaned,
     Refused,
     Released,
@@ -35,6 +36,7 @@ from trioroute.policy.select import Choice
 from trioroute.policy.weigh import weight_m
 from trioroute.projections import State
 from trioroute.projections.digest import digest
+from trioroute.projections.freeze import freeze
 
 CHECK_EVERY_EVENTS = 10_000
 CHECK_EVERY_MS = 60_000
@@ -175,6 +177,18 @@ def _stop(state: State, command: c.Stop) -> list[Event]:
     return [Stopped(cause=command.cause)]
 
 
+def _restate(state: State, command: c.Restate) -> list[Event]:
+    return [
+        Gap(
+            lost=command.lost,
+            from_ms=command.from_ms,
+            to_ms=command.to_ms,
+            unlogged=command.unlogged,
+            state=freeze(state) if command.lost else None,
+        )
+    ]
+
+
 def _tick(state: State, command: c.Tick) -> list[Event]:
     """A due check comes alone: its digest is of the state just before it."""
     at_ms = command.at_ms
@@ -207,5 +221,6 @@ _RULES: dict[type, Callable[[State, Any], list[Event]]] = {
     c.Configure: configure,
     c.Reconfigure: reconfigure,
     c.Stop: _stop,
+    c.Restate: _restate,
     c.Tick: _tick,
 }

@@ -7,6 +7,7 @@ decided before the event was written. Expiry is judged against ``at_ms`` by whoe
 
 from trioroute.projections.fleet import Fleet as Fleet
 from trioroute.projections.fleet import Replica as Replica
+from trioroute.projections.folds import apply as apply
 from trioroute.projections.health import Health as Health
 from trioroute.projections.load import Flight as Flight
 from trioroute.projections.load import Load as Load
@@ -14,5 +15,4 @@ from trioroute.projections.load import ReplicaLoad as ReplicaLoad
 from trioroute.projections.pins import Pin as Pin
 from trioroute.projections.pins import Pins as Pins
 from trioroute.projections.state import State as State
-from trioroute.projections.state import apply as apply
 from trioroute.projections.tally import Tally as Tally

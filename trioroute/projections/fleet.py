@@ -65,12 +65,12 @@ def join(fleet: Fleet, event: ReplicaJoined) -> None:
     known.engine = event.engine
     known.told_models = event.models
     known.source = event.source
-    _regroup(fleet)
+    regroup(fleet)
 
 
 def leave(fleet: Fleet, event: ReplicaLeft) -> None:
     fleet.replicas.pop(event.replica, None)
-    _regroup(fleet)
+    regroup(fleet)
 
 
 def drain(fleet: Fleet, event: Draining) -> None:
@@ -88,10 +88,11 @@ def learn_models(fleet: Fleet, event: Scraped) -> None:
             replica.models = reading.models
             changed = True
     if changed:
-        _regroup(fleet)
+        regroup(fleet)
 
 
-def _regroup(fleet: Fleet) -> None:
+def regroup(fleet: Fleet) -> None:
+    """Make the pools anew from what each replica serves."""
     pools: dict[str, list[Replica]] = {}
     for replica in sorted(fleet.replicas.values(), key=_ordinal):
         for model in replica.models:

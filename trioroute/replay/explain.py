@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from eventlog.record import Record
+from eventlog.snapshots import Snapshots
 from eventlog.store import LogReader
 from trioroute.events import Dispatched, Event
 from trioroute.policy.candidates import Candidate
@@ -18,7 +19,6 @@ from trioroute.replay.followed import Trail, as_fields, follow
 from trioroute.replay.read import (
     STREAM_PREFIX,
     NotFound,
-    Past,
     Source,
     decision_name,
     router_of,
@@ -27,14 +27,16 @@ from trioroute.replay.told import Attempt, PinSeen, ReplicaSeen, Request, Told, 
 from trioroute.replay.verify import decide_again, why_different
 
 
-def explain_decision(reader: LogReader, router: str, number: int) -> dict[str, Any] | None:
+def explain_decision(
+    reader: LogReader, router: str, number: int, snapshots: Snapshots | None = None
+) -> dict[str, Any] | None:
     """The explanation of decision ``router/number`` as JSON-able data, None if it is none.
 
-    Blocking, and as long as the log before it: call it in a worker thread. Raises CannotRead and
-    what the reader raises.
+    Blocking, as long as it takes to fold the log from the last of ``snapshots`` before it: call it
+    in a worker thread. Raises CannotRead and what the reader raises.
     """
     try:
-        return as_json(tell(Source(reader), STREAM_PREFIX + router, number))
+        return as_json(tell(Source(reader, snapshots=snapshots), STREAM_PREFIX + router, number))
     except NotFound:
         return None
 
@@ -48,8 +50,8 @@ def tell_all(source: Source, stream: str, numbers: Collection[int]) -> list[Told
     """Explain several decisions of one router with a single fold. Raises NotFound, CannotRead."""
     wanted = {number: dispatch_at(source, stream, number) for number in sorted(numbers)}
     told: list[Told] = []
-    past = Past(stream)
-    for record in source.stream(stream, until=max(wanted)):
+    past = source.past_before(wanted[min(wanted)])
+    for record in source.stream(stream, past.state.position, max(wanted)):
         event = source.event(record)
         if record.version in wanted and isinstance(event, Dispatched):
             past.expect(record)

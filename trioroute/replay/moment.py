@@ -20,18 +20,13 @@ def tell_moment(source: Source, at_ms: int) -> list[Moment]:
     """
     end = source.last()
     at_ms = min(at_ms, end.at_ms)
-    until = 0
-    first_ms: int | None = None
-    for record in source.records(until=end.seq):
-        if first_ms is None:
-            first_ms = record.at_ms
-        if record.at_ms <= at_ms:
-            until = record.seq
+    until = source.reader.last_until(at_ms)
     if until == 0:
-        begins = local_iso(first_ms if first_ms is not None else end.at_ms)
+        begins = local_iso(next(source.records()).at_ms)
         raise NotFound(f"nothing is known of {local_iso(at_ms)}: the log begins at {begins}")
-    pasts: dict[str, Past] = {}
-    for record in source.records(until=until):
+    fold = source.fold_before(until + 1)
+    pasts = {stream: Past(stream, state) for stream, state in fold.states.items()}
+    for record in source.records(fold.head.seq, until):
         past = pasts.setdefault(record.stream, Past(record.stream))
         past.fold(record, source.event(record))
     return [_moment(stream, past.state, at_ms) for stream, past in pasts.items()]

@@ -233,6 +233,8 @@ def present_verified(console: Console, verified: Verified) -> None:
         f"{verified.events} events, {verified.decisions} decisions, {verified.digests} digests, "
         f"{verified.restarts} restarts"
     )
+    if verified.begins_at > 1:
+        say(console, f"what went before seq {verified.begins_at} was retired and is not proved")
     if found is None:
         say(console, f"verified: {counts}", "green")
         if verified.in_flight:

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 import attrs
 
 from eventlog.record import Record
+from eventlog.snapshots import Snapshots
 from eventlog.store import LogReader
 from trioroute.events import Event, UnreadableEvent, decode
 from trioroute.events.codec import KINDS
 from trioroute.projections import State, apply
+from trioroute.snapshot import LogFold, begin_fold
 
 PAGE = 1000
 """Rows a read; between two reads nothing of the log is held."""
@@ -40,10 +42,14 @@ def decision_name(stream: str, number: int) -> str:
 
 @attrs.define
 class Source:
-    """A log and how strictly it is read. ``skipped`` counts rows of unknown kinds (lenient)."""
+    """A log and how strictly it is read. ``skipped`` counts rows of unknown kinds (lenient).
+
+    ``snapshots`` spare most of the folding; None: everything is folded from the first row.
+    """
 
     reader: LogReader
     lenient: bool = False
+    snapshots: Snapshots | None = None
     skipped: dict[str, int] = attrs.field(factory=dict)
 
     def records(self, after: int = 0, until: int | None = None) -> Iterator[Record]:
@@ -87,6 +93,17 @@ class Source:
             raise NotFound("the log is empty: the router has not started yet")
         return page[0]
 
+    def fold_before(self, seq: int) -> LogFold:
+        """The states after some row before ``seq``, the nearest one that a snapshot was made of."""
+        if self.snapshots is None:
+            return LogFold()
+        return begin_fold(self.reader, self.snapshots, until=seq - 1)
+
+    def past_before(self, record: Record) -> "Past":
+        """The past of a row, as far as a snapshot tells it; the rest is to be folded."""
+        state = self.fold_before(record.seq).states.get(record.stream)
+        return Past(record.stream) if state is None else Past(record.stream, state)
+
     def event(self, record: Record) -> Event | None:
         """The event of a row; None for one that this release does not know (lenient only).
 
@@ -111,7 +128,7 @@ class Source:
 
 @attrs.define
 class Past:
-    """One router's state, folded from the first row of its stream."""
+    """One router's state, folded from the first row of its stream, or from a snapshot."""
 
     stream: str
     state: State = attrs.field(factory=State)
@@ -136,8 +153,8 @@ class Past:
         found = decision_name(self.stream, record.version)
         if self.state.position == 0:
             return (
-                f"the log begins at {found}: what went before it was retired or is in an earlier "
-                "segment; give the log's directory instead of one file"
+                f"the log begins at {found}: what went before it is in an earlier segment (give "
+                "the log's directory, not one file), or was retired and no snapshot tells of it"
             )
         expected = decision_name(self.stream, self.state.position + 1)
         return f"the log has a hole: {found} follows where {expected} should be"

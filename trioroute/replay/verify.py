@@ -8,7 +8,7 @@ import attrs
 
 from eventlog.chain import verify_chain
 from eventlog.errors import LogDamaged
-from eventlog.record import Head, Record
+from eventlog.record import Record
 from trioroute.events import (
     Bound,
     Checked,
@@ -27,41 +27,12 @@ from trioroute.policy import RULES_VERSION, decide
 from trioroute.policy.decide import arrive_of
 from trioroute.projections import State
 from trioroute.projections.digest import digest
+from trioroute.replay.proof import Difference as Difference
+from trioroute.replay.proof import Verified as Verified
 from trioroute.replay.read import PAGE, CannotRead, Past, Source, decision_name
 
 PinEvent = Bound | Spilled | Rebound | Unbound
 PIN_EVENTS = (Bound, Spilled, Rebound, Unbound)
-
-
-@attrs.frozen(kw_only=True)
-class Difference:
-    """The first row that is not what its past says it must be.
-
-    ``what``: ``damaged`` (the row was changed or rows are missing), ``rule changed`` (another
-    version of the rules decided it), ``not deterministic`` (the same rules decide otherwise now),
-    ``digest`` (the fold gives another state) or ``ending`` (not one end per dispatch).
-    """
-
-    what: str
-    place: str
-    seq: int
-    text: str
-    recorded: tuple[Event, ...] = ()
-    recomputed: tuple[Event, ...] = ()
-
-
-@attrs.define
-class Verified:
-    """What was proved, up to ``difference`` if there is one."""
-
-    events: int = 0
-    decisions: int = 0
-    digests: int = 0
-    restarts: int = 0
-    gaps: int = 0
-    in_flight: int = 0
-    head: Head = attrs.field(factory=Head)
-    difference: Difference | None = None
 
 
 class _Different(Exception):
@@ -112,6 +83,8 @@ class _Check:
             if look is not None:
                 look(self, record, event)
         self.past.fold(record, event)
+        if isinstance(event, Gap) and event.state is not None:
+            self.open = dict.fromkeys(self.past.state.load.flights)
 
     def _pin_event(self, record: Record, event: Event) -> None:
         """The decision's own pin events follow it at once, in the order they were decided."""
@@ -240,6 +213,7 @@ def verify(source: Source, progress: Progress | None = None) -> Verified:
     result = Verified()
     checks: dict[str, _Check] = {}
     until = source.reader.head().seq
+    _begin(source, checks, result)
     try:
         while result.head.seq < until:
             _take_page(source, checks, result, until)
@@ -254,6 +228,25 @@ def verify(source: Source, progress: Progress | None = None) -> Verified:
     return result
 
 
+def _begin(source: Source, checks: dict[str, _Check], result: Verified) -> None:
+    """A log whose beginning was retired is judged from the snapshot at its first row on."""
+    first = source.reader.read(0, 1)
+    if not first or first[0].seq == 1:
+        return
+    result.begins_at = first[0].seq
+    fold = source.fold_before(result.begins_at)
+    if fold.head.seq != result.begins_at - 1:
+        raise CannotRead(
+            f"the log begins at seq {result.begins_at}: what went before it is in an earlier "
+            "segment (give the log's directory, not one file), or was retired and no snapshot of "
+            "this release tells of it; trioroute log verify checks the rows themselves"
+        )
+    result.head = fold.head
+    for stream, state in fold.states.items():
+        checks[stream] = _Check(Past(stream, state), result)
+        checks[stream].open = dict.fromkeys(state.load.flights)
+
+
 def _take_page(source: Source, checks: dict[str, _Check], result: Verified, until: int) -> None:
     """Check one page; damage is told only once the good rows before it were judged."""
     head = result.head
@@ -261,11 +254,6 @@ def _take_page(source: Source, checks: dict[str, _Check], result: Verified, unti
     damage: LogDamaged | None = None
     if not page:
         raise CannotRead(f"the log ends at seq {head.seq} although it had more: was it moved?")
-    if head.seq == 0 and page[0].seq != 1:
-        raise CannotRead(
-            f"the log begins at seq {page[0].seq}: what went before it was retired or is in an "
-            "earlier segment; give the log's directory instead of one file"
-        )
     try:
         head = verify_chain(page, head)
     except LogDamaged as error:

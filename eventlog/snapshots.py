@@ -1,0 +1,174 @@
+"""Snapshots: what a program folded a log into, kept so that it need not fold all of it again.
+
+They are disposable. A snapshot says after which row it was taken and with which fold; one that is
+damaged, of another fold, or of another log is passed over, and the log alone is the truth.
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Collection
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+
+from eventlog.chain import verify_chain
+from eventlog.errors import LogDamaged
+from eventlog.record import Head
+from eventlog.store import LogReader
+
+DIRECTORY = "snapshots"
+FORMAT = 1
+
+_NAME = re.compile(r"after-([0-9]+)\.snapshot\Z")
+_DIGEST_BYTES = 16
+
+DRAFT_LEFT_S = 3600
+"""A draft this old was left behind by a crash."""
+
+_T = TypeVar("_T")
+
+Warn = Callable[[str], None]
+"""Told of a snapshot that was passed over, and why."""
+
+
+@attrs.frozen
+class Snapshot:
+    """What was folded up to and with the row ``head.seq``; ``fold`` names how it was folded."""
+
+    head: Head
+    fold: str
+    payload: bytes
+
+
+class BadSnapshot(ValueError):
+    """A snapshot file that is not what was written, or not for this log."""
+
+
+class Snapshots:
+    """The snapshots of a log directory, in ``LOG/snapshots/after-<seq>.snapshot``.
+
+    A file is a line of JSON, a line with a blake2b digest of that line and the payload, and the
+    payload. It appears whole or not at all.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self._directory = log / DIRECTORY
+
+    @property
+    def directory(self) -> Path:
+        """Where they lie; made with the first."""
+        return self._directory
+
+    def path(self, seq: int) -> Path:
+        """The file of the snapshot after row ``seq``."""
+        return self._directory / f"after-{seq}.snapshot"
+
+    def seqs(self) -> list[int]:
+        """After which rows there are snapshots, the newest first; nothing is read."""
+        try:
+            names = os.listdir(self._directory)  # noqa: PTH208  # names only
+        except OSError:
+            return []
+        return sorted((int(m[1]) for name in names if (m := _NAME.match(name))), reverse=True)
+
+    def write(self, snapshot: Snapshot) -> Path:
+        """Keep it, in place of one after the same row. Raises OSError; then nothing has changed."""
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        told = {
+            "format": FORMAT,
+            "seq": snapshot.head.seq,
+            "chain": snapshot.head.chain.hex(),
+            "fold": snapshot.fold,
+        }
+        head = json.dumps(told).encode() + b"\n"
+        path = self.path(snapshot.head.seq)
+        draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+        try:
+            with draft.open("wb") as file:
+                file.write(head + _digest(head, snapshot.payload) + b"\n" + snapshot.payload)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.rename(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        return path
+
+    def read(self, seq: int) -> Snapshot:
+        """The snapshot after row ``seq``. Raises BadSnapshot."""
+        try:
+            head, digest, payload = self.path(seq).read_bytes().split(b"\n", 2)
+        except (OSError, ValueError) as exc:
+            raise BadSnapshot(f"cannot be read: {exc}") from exc
+        if digest != _digest(head + b"\n", payload):
+            raise BadSnapshot("damaged: its digest is another one")
+        told: dict[str, Any] = json.loads(head)
+        if told["format"] != FORMAT:
+            raise BadSnapshot(f"format {told['format']}, this version knows {FORMAT}")
+        return Snapshot(Head(told["seq"], bytes.fromhex(told["chain"])), told["fold"], payload)
+
+    def newest(
+        self,
+        reader: LogReader,
+        fold: str,
+        parse: Callable[[bytes], _T],
+        *,
+        until: int | None = None,
+        warn: Warn | None = None,
+    ) -> tuple[Head, _T] | None:
+        """The newest usable one after a row that is at most ``until``: its row, and its payload as
+        ``parse`` reads it; None where the log must be folded from its first row.
+
+        Usable is what is whole, was folded with ``fold``, was taken from this very log, and is not
+        refused by ``parse`` with BadSnapshot.
+        """
+        for seq in self.seqs():
+            if until is not None and seq > until:
+                continue
+            try:
+                snapshot = self.read(seq)
+                if snapshot.fold != fold:
+                    raise BadSnapshot("it was made by a release whose state has another shape")
+                check_belongs(reader, snapshot.head)
+                return snapshot.head, parse(snapshot.payload)
+            except BadSnapshot as bad:
+                if warn is not None:
+                    warn(f"the snapshot {self.path(seq)} is not used: {bad}")
+        return None
+
+    def keep_only(self, seqs: Collection[int]) -> int:
+        """Remove all others, and drafts that a crash left behind; how many. Raises OSError."""
+        kept = {self.path(seq).name for seq in seqs}
+        removed = 0
+        for path in list(self._directory.iterdir()) if self._directory.is_dir() else []:
+            if path.suffix == ".new":
+                left = time.time() - path.stat().st_mtime > DRAFT_LEFT_S
+            else:
+                left = path.name not in kept and _NAME.match(path.name) is not None
+            if left:
+                path.unlink(missing_ok=True)
+                removed += 1
+        return removed
+
+
+def check_belongs(reader: LogReader, head: Head) -> None:
+    """Raise BadSnapshot unless the log has that row with that chain, or goes on right after it."""
+    try:
+        rows = reader.read(max(0, head.seq - 1), 1)
+        if rows and rows[0].seq == head.seq:
+            if rows[0].chain != head.chain:
+                raise BadSnapshot("the log has another row there: it belongs to another log")
+        elif rows:
+            verify_chain(rows, head)
+        elif head.seq:
+            raise BadSnapshot(f"the log ends before row {head.seq}: it belongs to another log")
+    except LogDamaged as damage:
+        raise BadSnapshot(f"the log does not go on after it ({damage.reason})") from damage
+
+
+def _digest(head: bytes, payload: bytes) -> bytes:
+    return blake2b(head + payload, digest_size=_DIGEST_BYTES).hexdigest().encode()

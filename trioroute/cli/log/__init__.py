@@ -1,0 +1,1 @@
+"""``trioroute log``: looking after a log. One file a command."""

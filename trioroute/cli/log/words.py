@@ -1,0 +1,69 @@
+"""What the commands of ``trioroute log`` have in common: how they fail and show progress."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn, Self
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+from eventlog import LogDamaged, LogError
+from trioroute.events import UnreadableEvent
+from trioroute.replay.present import console_for
+
+CHECK_FAILED = 1
+CANNOT = 2
+
+log_argument = click.argument("log", metavar="LOG", type=click.Path(path_type=Path))
+json_option = click.option("--json", "as_data", is_flag=True, help="The same as JSON.")
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Errors become one line on stderr and an exit code: 1 for damage, 2 for what cannot be."""
+    try:
+        yield
+    except LogDamaged as error:
+        stop(str(error), CHECK_FAILED)
+    except (LogError, UnreadableEvent, OSError) as error:
+        stop(str(error), CANNOT)
+
+
+def stop(text: str, code: int) -> NoReturn:
+    """Say it on stderr and end."""
+    click.echo(f"Error: {text}", err=True)
+    sys.exit(code)
+
+
+def warn(text: str) -> None:
+    """Say it on stderr and go on."""
+    click.echo(f"Warning: {text}", err=True)
+
+
+class Bar:
+    """A progress bar on a terminal, nothing elsewhere. Call it with what is done and what there is
+    in all."""
+
+    def __init__(self, what: str) -> None:
+        self._progress = Progress(
+            what,
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console_for(stderr=True),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._progress.add_task(what)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        self._progress.update(self._task, completed=done, total=total)

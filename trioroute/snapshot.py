@@ -1,0 +1,160 @@
+"""Folding a log and keeping what was folded: snapshots of every router's state in it.
+
+A snapshot is made from the log alone, never from the live state: by a process of its own, so that
+the traffic does not wait for it. It serves restarts, ``replay`` and the retention of the log.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import orjson
+
+from eventlog import Head, LogDamaged, LogReader, Record
+from eventlog.segments import list_segments
+from eventlog.snapshots import BadSnapshot, Snapshot, Snapshots, Warn
+from eventlog.sqlite import SqliteReader
+from trioroute.events import Gap, decode
+from trioroute.projections import State, apply
+from trioroute.projections.freeze import CannotThaw, fingerprint, freeze, thaw
+
+PAGE = 2000
+KEPT_BETWEEN = 2
+"""Snapshots kept besides those at the beginnings of segments: the newest, and one before it."""
+
+FOLD = fingerprint()
+COMPRESSION = 1
+
+Frozen = dict[str, Any]
+"""Frozen states by stream."""
+
+
+def dump(states: Mapping[str, State]) -> bytes:
+    """States by stream as the payload of a snapshot."""
+    plain = {stream: freeze(state) for stream, state in states.items()}
+    return zlib.compress(orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS), COMPRESSION)
+
+
+def parse(payload: bytes) -> Frozen:
+    """The reverse of ``dump``, but for the thawing. Raises BadSnapshot."""
+    try:
+        found: Frozen = orjson.loads(zlib.decompress(payload))
+    except (zlib.error, ValueError) as error:
+        raise BadSnapshot(f"its payload cannot be read: {error}") from error
+    return found
+
+
+def parse_states(payload: bytes) -> dict[str, State]:
+    """All states of a payload. Raises BadSnapshot."""
+    try:
+        return {stream: thaw(frozen) for stream, frozen in parse(payload).items()}
+    except CannotThaw as error:
+        raise BadSnapshot(str(error)) from error
+
+
+@attrs.define
+class LogFold:
+    """The states of all routers of a log after row ``head``.
+
+    ``inexact`` are streams whose beginning was retired with no usable snapshot: their states tell
+    what the kept rows say and no more, until the log restates them (``Gap``).
+    """
+
+    states: dict[str, State] = attrs.field(factory=dict)
+    head: Head = attrs.field(factory=Head)
+    inexact: set[str] = attrs.field(factory=set)
+
+    def take(self, record: Record) -> None:
+        """Fold the next row. Raises UnreadableEvent, LogDamaged where versions are missing."""
+        state = self.states.get(record.stream)
+        if state is None:
+            state = self.states[record.stream] = State()
+            if record.version > 1:
+                state.position = record.version - 1
+                self.inexact.add(record.stream)
+        if record.version != state.position + 1:
+            raise LogDamaged(record.stream, record.seq, f"gap before version {record.version}")
+        event = decode(record.kind, record.schema, record.body)
+        apply(state, record.version, record.at_ms, event)
+        if isinstance(event, Gap) and event.state is not None:
+            self.inexact.discard(record.stream)
+        self.head = Head(record.seq, record.chain)
+
+
+def begin_fold(
+    reader: LogReader, snapshots: Snapshots, *, until: int | None = None, warn: Warn | None = None
+) -> LogFold:
+    """The fold from the newest usable snapshot after a row at most ``until``, else from nothing."""
+    found = snapshots.newest(reader, FOLD, parse_states, until=until, warn=warn)
+    return LogFold(found[1], found[0]) if found is not None else LogFold()
+
+
+def rows_after(reader: LogReader, after: int, until: int) -> Iterator[Record]:
+    """The rows with ``after < seq <= until``, page by page."""
+    while after < until:
+        page = reader.read(after, min(PAGE, until - after))
+        if not page:
+            return
+        yield from page
+        after = page[-1].seq
+
+
+Progress = Callable[[int, int], None]
+"""Told the last row folded and the last there is."""
+
+
+@attrs.frozen
+class Made:
+    """What ``make_snapshots`` did: after which rows it wrote one, and how many rows it folded."""
+
+    seqs: tuple[int, ...]
+    folded: int
+
+
+def make_snapshots(
+    log: Path, *, warn: Warn | None = None, progress: Progress | None = None
+) -> Made:
+    """Fold what came since the newest usable snapshot, and write new ones: at the beginning of each
+    segment that was passed, and at the end. Older ones are removed.
+
+    Raises LogError, UnreadableEvent, OSError.
+    """
+    snapshots = Snapshots(log)
+    with SqliteReader.open(log) as reader:
+        until = reader.head().seq
+        borders = [file.first - 1 for file in list_segments(log) if 1 < file.first <= until]
+        fold = _fold_for(reader, snapshots, borders, until, warn)
+        begun = fold.head.seq
+        due = [seq for seq in borders if seq > begun]
+        written: list[int] = []
+        for record in rows_after(reader, begun, until):
+            if due and record.seq > due[0] and due.pop(0) == fold.head.seq and not fold.inexact:
+                written.append(_write(snapshots, fold))
+            fold.take(record)
+            if progress is not None and record.seq % PAGE == 0:
+                progress(record.seq, until)
+        if fold.head.seq > begun and not fold.inexact:
+            written.append(_write(snapshots, fold))
+    between = [seq for seq in snapshots.seqs() if seq not in borders]
+    snapshots.keep_only([*borders, *between[:KEPT_BETWEEN]])
+    return Made(tuple(written), fold.head.seq - begun)
+
+
+def _fold_for(
+    reader: LogReader, snapshots: Snapshots, borders: Sequence[int], until: int, warn: Warn | None
+) -> LogFold:
+    """The newest fold from which all that borders lack can be made, if there is such a one."""
+    have = snapshots.seqs()
+    missing = [seq for seq in borders if seq not in have]
+    if missing:
+        fold = begin_fold(reader, snapshots, until=min(missing), warn=warn)
+        if fold.head.seq or reader.read(0, 1)[0].seq == 1:
+            return fold
+    return begin_fold(reader, snapshots, until=until, warn=warn)
+
+
+def _write(snapshots: Snapshots, fold: LogFold) -> int:
+    snapshots.write(Snapshot(fold.head, FOLD, dump(fold.states)))
+    return fold.head.seq

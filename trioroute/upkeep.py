@@ -1,0 +1,86 @@
+"""What a running router does for its log besides writing it, in a task beside the traffic.
+
+Snapshots are made by a process of its own (``trioroute log snapshot``): folding and packing a large
+state would hold the interpreter's lock, and with it every request, for longer than a request may
+wait. A thread lost for that reason.
+"""
+
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import trio
+
+from eventlog.segments import list_segments
+from eventlog.snapshots import Snapshots
+
+logger = logging.getLogger("trioroute.log")
+
+LOOK_EVERY_S = 5.0
+SNAPSHOT_EVENTS = 20_000
+"""A restart folds about this many events at most, in some tenths of a second."""
+
+SNAPSHOT_PAUSE_S = 30.0
+"""From the end of one snapshot to the beginning of the next."""
+
+SNAPSHOT_LIMIT_S = 1800.0
+MESSAGE_CHARS = 500
+
+
+@attrs.define
+class Upkeep:
+    """``position`` gives the version of the last durable event; ``snapshot_at`` is the version that
+    the newest snapshot covers. ``hopeless`` are segments whose snapshot could not be made."""
+
+    directory: Path
+    position: Callable[[], int]
+    snapshot_at: int
+    hopeless: frozenset[int] = frozenset()
+    command: tuple[str, ...] = ("nice", "-n", "10", sys.executable, "-m", "trioroute")
+    look_every_s: float = LOOK_EVERY_S
+    pause_s: float = SNAPSHOT_PAUSE_S
+    snapshot_events: int = SNAPSHOT_EVENTS
+
+    async def run(self) -> None:
+        """Look after the log for ever."""
+        while True:
+            if await self._snapshot_is_due():
+                await self._snapshot()
+                await trio.sleep(self.pause_s)
+            await trio.sleep(self.look_every_s)
+
+    async def _snapshot_is_due(self) -> bool:
+        if self.position() - self.snapshot_at >= self.snapshot_events:
+            return True
+        lacking = await trio.to_thread.run_sync(borders_lacking, self.directory)
+        return bool(lacking - self.hopeless)
+
+    async def _snapshot(self) -> None:
+        covered = self.position()
+        with trio.move_on_after(SNAPSHOT_LIMIT_S) as limit:
+            done = await trio.run_process(
+                [*self.command, "log", "snapshot", str(self.directory), "--json"],
+                check=False,
+                stdout=subprocess.DEVNULL,
+                capture_stderr=True,
+            )
+            told = done.stderr.decode(errors="replace").strip()[-MESSAGE_CHARS:]
+            if done.returncode:
+                logger.error("no snapshot of the log was made (%d): %s", done.returncode, told)
+            else:
+                self.snapshot_at = covered
+                self.hopeless = await trio.to_thread.run_sync(borders_lacking, self.directory)
+                if told:
+                    logger.warning("snapshot of the log: %s", told)
+        if limit.cancelled_caught:
+            logger.error("no snapshot of the log was made within %d s", SNAPSHOT_LIMIT_S)
+
+
+def borders_lacking(directory: Path) -> frozenset[int]:
+    """The segments, by first row, that have no snapshot at their beginning but need one."""
+    have = Snapshots(directory).seqs()
+    firsts = [file.first for file in list_segments(directory)]
+    return frozenset(first for first in firsts if first > 1 and first - 1 not in have)
