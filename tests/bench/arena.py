@@ -34,6 +34,7 @@ class Standing:
         """One run against it, CPU time of its tree counted. Raises ``RunFailedError``."""
         if not self.target.same_bytes:
             load = attrs.evolve(load, length=-1)
+        load = attrs.evolve(load, ms=load.ms * self.target.patience)
         return self.generator.run(self.port, load, self.cpu_s)
 
     def cpu_s(self) -> float:

@@ -8,7 +8,8 @@ import httpx
 
 HOP_BY_HOP = {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
 URLS = os.environ.get("BENCH_UPSTREAMS", "").split()
-_client: httpx.AsyncClient | None = None
+_limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+_client = httpx.AsyncClient(timeout=None, limits=_limits)
 _next_url = itertools.cycle(URLS)
 
 
@@ -29,13 +30,18 @@ async def body_of(receive: Any) -> bytes:
             return b"".join(parts)
 
 
+async def lifespan(receive: Any, send: Any) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    global _client
-    if scope["type"] != "http":
+    if scope["type"] == "lifespan":
+        await lifespan(receive, send)
         return
-    if _client is None:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        _client = httpx.AsyncClient(timeout=None, limits=limits)
     request = _client.build_request(
         scope["method"],
         next(_next_url) + scope["path"],

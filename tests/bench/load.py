@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,15 @@ class Generator:
     program: Path
     cpu: int | None
 
+    @contextmanager
+    def started(self, port: int, load: Load) -> Iterator[None]:
+        """A load in the background, of which nothing is measured."""
+        with piped(self._command(port, load), self.cpu):
+            yield
+
+    def _command(self, port: int, load: Load) -> list[str | Path]:
+        return [self.program, "--port", str(port), *load.options()]
+
     def run(
         self,
         port: int,
@@ -119,9 +129,8 @@ class Generator:
         """``cpu_now`` is read at the begin and the end of what is measured. ``all_open`` is called
         when every connection has its first mark, and then the run ends. Raises
         ``RunFailedError``."""
-        command: list[str | Path] = [self.program, "--port", str(port), *load.options()]
         begin_s, left = cpu_now(), dict[int, int]()
-        with piped(command, self.cpu) as process:
+        with piped(self._command(port, load), self.cpu) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 words = line.split()

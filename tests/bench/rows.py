@@ -8,7 +8,7 @@ from tests.bench.arena import Standing
 from tests.bench.leave import left_ms
 from tests.bench.load import Load, RunFailedError
 from tests.bench.memory import mb_per_1000_streams
-from tests.bench.stall import stall_ms
+from tests.bench.stall import beside_p99_ms, stall_ms
 from tests.bench.sustained import most_chunks_per_s
 
 Figures = Mapping[str, float | str]
@@ -120,6 +120,10 @@ def _leave(standing: Standing, pace: Pace) -> Figures:
     return {"leave": left_ms(standing, pace.leave_wait_s)}
 
 
+def _beside(standing: Standing, pace: Pace) -> Figures:
+    return {"beside-p99": beside_p99_ms(standing, pace.stall_ms // 2)}
+
+
 def _stall(standing: Standing, pace: Pace) -> Figures:
     return {"stall": stall_ms(standing, pace.stall_ms)}
 
@@ -152,6 +156,11 @@ MEASURES = (
     ),
     Measure("memory", (Row("memory", "MB per 1000 open streams", "less", 1),), _memory, fresh=True),
     Measure("leave", (Row("leave", "upstream closed after a client left, ms", "less"),), _leave),
+    Measure(
+        "beside",
+        (Row("beside-p99", "small request p99 ms beside 1 MB prompts at 50/s", "less", 1),),
+        _beside,
+    ),
     Measure(
         "stall",
         (Row("stall", "event loop stall p99 ms, 1 MB prompts at 50/s", "less", 2),),

@@ -1,4 +1,4 @@
-"""How long trioroute's event loop is held up by large prompts: from its own loop lag histogram."""
+"""What large prompts do to others: to small requests beside them, and to trioroute's event loop."""
 
 import re
 import time
@@ -12,6 +12,7 @@ from tests.bench.load import Load, RunFailedError
 SERIES = "trioroute_loop_lag_seconds"
 PROMPT_BYTES = 1_000_000
 PER_S = 50
+BESIDE_PER_S = 100
 PAGE_AGE_S = 1.1
 """The metrics page is written at most once a second."""
 
@@ -30,6 +31,17 @@ def stall_ms(standing: Standing, ms: int) -> float:
     after = _buckets(standing)
     grown = {bound: count - before.get(bound, 0) for bound, count in after.items()}
     return quantile(grown, 0.99) * 1000
+
+
+def beside_p99_ms(standing: Standing, ms: int) -> float:
+    """The p99 of the latency of small requests while 1 MB prompts come at 50/s."""
+    large = Load(16, "reply=1024 first_us=20000", PROMPT_BYTES, ms=ms + 1500, marks=1, rate=PER_S)
+    small = Load(16, "reply=1024", length=1024, marks=1, warmup_ms=800, ms=ms, rate=BESIDE_PER_S)
+    with standing.generator.started(standing.port, large):
+        outcome = standing.load(small).checked()
+    if outcome.done < 0.9 * BESIDE_PER_S * outcome.seconds:
+        raise RunFailedError(f"only {outcome.done / outcome.seconds:.0f} of {BESIDE_PER_S}/s")
+    return outcome.latency.p99 / 1000
 
 
 def _buckets(standing: Standing) -> Buckets:

@@ -8,7 +8,7 @@ from tests.bench.load import Load, RunFailedError
 STREAMS = 256
 LADDER = (1000, 2000, 4000, 6000, 9000, 13000, 18000, 25000, 35000, 50000)
 TRANSIT_P99_US = 10_000
-DELIVERED = 0.97
+DELIVERED, HOPELESS = 0.97, 0.85
 
 
 def most_chunks_per_s(standing: Standing, probe_ms: int) -> float:
@@ -17,10 +17,11 @@ def most_chunks_per_s(standing: Standing, probe_ms: int) -> float:
 
     def holds(rate: int) -> bool:
         try:
-            return _holds(standing, rate, probe_ms)
-        except RunFailedError as error:
+            _probe(standing, rate, probe_ms)
+        except (RunFailedError, NearlyError) as error:
             last_failure[0] = str(error)
-            return False
+            return isinstance(error, NearlyError) and _holds_now(standing, rate, probe_ms)
+        return True
 
     best = highest(LADDER, holds)
     if best is None:
@@ -28,7 +29,20 @@ def most_chunks_per_s(standing: Standing, probe_ms: int) -> float:
     return best
 
 
-def _holds(standing: Standing, rate: int, probe_ms: int) -> bool:
+class NearlyError(Exception):
+    """The rate was passed on, but not in time, or not quite."""
+
+
+def _holds_now(standing: Standing, rate: int, probe_ms: int) -> bool:
+    """Once more: one scheduling gap of a shared machine is enough to fail a rate that holds."""
+    try:
+        _probe(standing, rate, probe_ms)
+    except (RunFailedError, NearlyError):
+        return False
+    return True
+
+
+def _probe(standing: Standing, rate: int, probe_ms: int) -> None:
     gap_us = 1_000_000 * STREAMS // rate
     spec = f"chunks=1000000 bytes=250 gap_us={gap_us} phase_us={gap_us}"
     load = Load(
@@ -36,20 +50,19 @@ def _holds(standing: Standing, rate: int, probe_ms: int) -> bool:
     )
     outcome = standing.load(load).checked()
     delivered = outcome.chunks / (rate * outcome.seconds)
-    if delivered < DELIVERED:
+    if delivered < HOPELESS:
         raise RunFailedError(f"{delivered:.0%} delivered")
-    if outcome.transit.p99 > TRANSIT_P99_US:
-        raise RunFailedError(f"transit p99 {outcome.transit.p99 / 1000:.0f} ms")
-    return True
+    if delivered < DELIVERED or outcome.transit.p99 > TRANSIT_P99_US:
+        late_ms = outcome.transit.p99 / 1000
+        raise NearlyError(f"{delivered:.0%} delivered, transit p99 {late_ms:.0f} ms")
 
 
 def highest(ladder: Sequence[int], holds: Callable[[int], bool]) -> int | None:
-    """The highest step that holds, by halving: each step is tried at most twice, because one
-    scheduling gap of a shared machine is enough to fail a step that holds."""
+    """The highest step that holds, by halving."""
     low, high = -1, len(ladder)
     while high - low > 1:
         middle = (low + high) // 2
-        if holds(ladder[middle]) or holds(ladder[middle]):
+        if holds(ladder[middle]):
             low = middle
         else:
             high = middle

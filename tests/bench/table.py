@@ -9,6 +9,9 @@ from tests.bench.session import Cell, Results
 OURS = "trioroute"
 AGAINST = ("nginx", "vllm-router")
 
+Missing = dict[tuple[str, str], list[str]]
+"""Rows without a figure, by target and reason."""
+
 
 def figure(cell: Cell) -> float | None:
     """The median of the rounds that gave a figure, if most did."""
@@ -28,20 +31,26 @@ def ratio(ours: Cell, theirs: Cell) -> float | None:
 
 def render(results: Results) -> str:
     """Text for a terminal; what could not be measured is told below the table."""
-    notes: list[str] = [f"{name}: {why}" for name, why in results.absent.items()]
+    missing: dict[tuple[str, str], list[str]] = {}
     shown = [name for name in results.targets if name not in results.absent]
     against = [name for name in AGAINST if name in shown and OURS in shown]
-    head = ["", *shown, *(f"{OURS} / {name}" for name in against)]
+    head = ["row", "", *shown, *(f"{OURS} / {name}" for name in against)]
     lines = [head]
     for name in results.rows:
         row = ROWS[name]
         cells = {target: results.cells.get((name, target), []) for target in shown}
-        line = [row.title, *(_cell(row, target, cells[target], notes) for target in shown)]
+        line = [name, row.title, *(_cell(row, target, cells[target], missing) for target in shown)]
         lines.append([*line, *(_ratio(ratio(cells[OURS], cells[other])) for other in against)])
-    return "\n".join([*_columns(lines), *(f"  {note}" for note in notes)])
+    return "\n".join([*_columns(lines), *_notes(results, missing)])
 
 
-def _cell(row: Row, target: str, cell: Cell, notes: list[str]) -> str:
+def _notes(results: Results, missing: Missing) -> Iterator[str]:
+    yield from (f"  {name}: {why}" for name, why in results.absent.items())
+    for (target, reason), rows in missing.items():
+        yield f"  {target}, {', '.join(rows)}: {reason}"
+
+
+def _cell(row: Row, target: str, cell: Cell, missing: Missing) -> str:
     found = figure(cell)
     if not cell:
         return "-"
@@ -49,7 +58,7 @@ def _cell(row: Row, target: str, cell: Cell, notes: list[str]) -> str:
     if found is None and reasons[0].startswith(">"):
         return reasons[0].partition(" for ")[0]
     if reasons:
-        notes.append(f"{target}, {row.title}: {reasons[0]}")
+        missing.setdefault((target, reasons[0]), []).append(row.name)
     return "x" if found is None else shown_figure(found, row.digits)
 
 
@@ -64,7 +73,8 @@ def _ratio(value: float | None) -> str:
 def _columns(lines: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     for number, line in enumerate(lines):
-        cells = [f"{cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True)]
-        yield " | ".join([f"{line[0]:<{widths[0]}}", *cells]).rstrip()
+        cells = [f"{cell:>{width}}" for cell, width in zip(line[2:], widths[2:], strict=True)]
+        named = [f"{line[0]:<{widths[0]}}", f"{line[1]:<{widths[1]}}"]
+        yield " | ".join([*named, *cells]).rstrip()
         if number == 0:
             yield "-|-".join("-" * width for width in widths)

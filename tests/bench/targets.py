@@ -44,13 +44,15 @@ def _no_program() -> Path:
 @attrs.frozen
 class Target:
     """``find`` gives the program, installed if need be, or raises ``NotAvailableError``.
-    ``same_bytes``: bodies arrive as the upstream sent them, so their length is checked."""
+    ``same_bytes``: bodies arrive as the upstream sent them, so their length is checked.
+    ``patience``: how many times longer it is measured, for one that answers a few in a second."""
 
     name: str
     launch: Callable[[Path, Place], Launch] | None
     find: Callable[[], Path] = _no_program
     same_bytes: bool = True
     start_s: float = 20.0
+    patience: int = 1
 
 
 def nginx(program: Path, place: Place) -> Launch:
@@ -198,6 +200,7 @@ TARGETS = {
             lambda: own_environment("litellm", LITELLM, "litellm"),
             same_bytes=False,
             start_s=120.0,
+            patience=4,
         ),
         Target("hypercorn+httpx", httpx_proxy),
         Target("trioroute", trioroute),

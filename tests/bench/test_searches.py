@@ -19,17 +19,6 @@ def test_the_highest_step_that_holds_is_found(limit: int) -> None:
     assert highest(LADDER, lambda step: step <= limit) == expected
 
 
-def test_one_bad_moment_does_not_fail_a_step() -> None:
-    seen: set[int] = set()
-
-    def holds_at_second_sight(step: int) -> bool:
-        again = step in seen
-        seen.add(step)
-        return again
-
-    assert highest(LADDER, holds_at_second_sight) == LADDER[-1]
-
-
 def test_buckets_are_read_from_the_page_and_from_no_other_series() -> None:
     page = (
         'trioroute_loop_lag_seconds_bucket{le="0.001"} 3.0\n'
