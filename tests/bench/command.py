@@ -4,18 +4,22 @@ import json
 import os
 import platform
 import shutil
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tests.bench import rows, session, table
+from tests.bench import rows, session, soak, table
 from tests.bench.arena import Arena
 from tests.bench.binaries import NotBuiltError, binary
-from tests.bench.load import Generator
-from tests.bench.places import Cpus, cache_dir, cpus, filesystem_of
+from tests.bench.install import NotAvailableError
+from tests.bench.load import Generator, RunFailedError
+from tests.bench.places import cache_dir, cpus, filesystem_of
 from tests.bench.targets import TARGETS
 from tests.bench.upstream import upstream
 
@@ -44,34 +48,66 @@ def _chosen(known: list[str], given: str | None, option: str) -> list[str]:
 @click.option(
     "--json", "json_path", type=click.Path(path_type=Path), help="All figures of all rounds."
 )
+@click.option(
+    "--soak",
+    "minutes",
+    type=click.FloatRange(0, min_open=True),
+    metavar="MINUTES",
+    help="Instead: trioroute alone, in trouble all the time; exit code 1 if something grew.",
+)
 def main(
-    only: str | None, wanted: str | None, rounds: int | None, quick: bool, json_path: Path | None
+    only: str | None,
+    wanted: str | None,
+    rounds: int | None,
+    quick: bool,
+    json_path: Path | None,
+    minutes: float | None,
 ) -> None:
     """Measure trioroute beside other proxies, in one alternating run."""
     targets = _chosen(list(TARGETS), only, "--only")
     names = _chosen(list(rows.ROWS), wanted, "--rows")
     rounds = rounds or (QUICK_ROUNDS if quick else ROUNDS)
-    pace = rows.QUICK if quick else rows.Pace()
     began = time.monotonic()
+    with _arena() as arena:
+        if minutes is not None:
+            _soak(arena, minutes)
+            return
+        results = session.run(arena, targets, names, rounds, rows.QUICK if quick else rows.Pace())
+        click.echo(table.render(results))
+        click.echo(_circumstances(arena, rounds, time.monotonic() - began))
+    if json_path is not None:
+        json_path.write_text(json.dumps(as_json(results), indent=1) + "\n")
+
+
+@contextmanager
+def _arena() -> Iterator[Arena]:
+    """The fake replicas, the generator and an empty directory; all gone afterwards."""
     directory = Path(tempfile.mkdtemp(prefix="run-", dir=cache_dir()))
     place = cpus()
     try:
         generator, replicas = Generator(binary("load"), place.load), binary("upstream")
         with upstream(replicas, place.load) as standing:
-            arena = Arena(directory, place, generator, standing)
-            results = session.run(arena, targets, names, rounds, pace)
-        click.echo(table.render(results))
-        click.echo(_circumstances(place, directory, rounds, time.monotonic() - began))
-        if json_path is not None:
-            json_path.write_text(json.dumps(as_json(results), indent=1) + "\n")
+            yield Arena(directory, place, generator, standing)
     except NotBuiltError as error:
         raise click.ClickException(str(error)) from error
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _circumstances(place: Cpus, directory: Path, rounds: int, spent_s: float) -> str:
-    kind = filesystem_of(directory)
+def _soak(arena: Arena, minutes: float) -> None:
+    try:
+        wrong = soak.soak(arena, binary("upstream"), minutes, click.echo)
+    except (RunFailedError, NotAvailableError) as error:
+        raise click.ClickException(f"the soak could not be run: {error}") from error
+    for line in wrong:
+        click.echo(f"grew or failed: {line}")
+    if wrong:
+        sys.exit(1)
+    click.echo("nothing grew")
+
+
+def _circumstances(arena: Arena, rounds: int, spent_s: float) -> str:
+    place, kind = arena.cpus, filesystem_of(arena.directory)
     warning = "" if kind not in ("tmpfs", "ramfs") else ": no real disk, set XDG_CACHE_HOME"
     pinned = (
         "nothing pinned, one CPU"

@@ -1,11 +1,12 @@
 /* The load generator of ./tools/bench: one process, one thread, epoll; it must never be the bottleneck.
  *
  *   load --port P --conns N --spec "reply=1024" [--body BYTES] [--stream] [--warmup-ms W] [--ms D]
- *        [--length BYTES] [--marks N] [--stagger-ms S] [--rate PER_S] [--leave-ms L] [--once] [--settle]
+ *        [--length BYTES] [--marks N] [--stagger-ms S] [--rate PER_S] [--leave-ms L] [--leave-permille P] [--once] [--settle]
  *
  * N connections to 127.0.0.1, each sends its next request when its response is whole; with --rate,
  * requests start evenly in time on connections that are idle. With --leave-ms every connection
- * closes that long after its request and says so; with --once it asks only once.
+ * closes that long after its request and says so, or with --leave-permille P that part of the requests
+ * does, within that time; with --once it asks only once.
  * A response counts only if its status is 200, its body has --length bytes and holds --marks marks
  * [t=NANOSECONDS] in order of time. Everything else is an error by kind, and its connection is new.
  * Says "begin" after the warm-up (with --settle: after every connection had a first mark, too), "all open" when every connection had a first mark, and one line of
@@ -43,11 +44,11 @@ struct conn {
     uint64_t mark, last_mark, last_at, asked_at, due;
 };
 
-static struct { long port, conns, body, stream, warmup_ms, ms, length, marks, stagger_ms, rate, leave_ms, once, settle; const char *spec; } want =
-    {.conns = 1, .ms = 1000, .length = -1, .marks = -1, .body = 2048, .spec = "reply=1024"};
+static struct { long port, conns, body, stream, warmup_ms, ms, length, marks, stagger_ms, rate, leave_ms, leave_permille, once, settle; const char *spec; } want =
+    {.conns = 1, .leave_permille = 1000, .ms = 1000, .length = -1, .marks = -1, .body = 2048, .spec = "reply=1024"};
 static struct conn *conns;
 static struct hist latency, first_byte, transit, gap;
-static long done, begun, chunks, late, errors[KINDS], first_marks, bytes_in, waiting;
+static long done, gone, begun, chunks, late, errors[KINDS], first_marks, bytes_in, waiting;
 static const char *kind_names[KINDS] = {"connect", "status", "length", "marks", "cut", "protocol"};
 static int poller, last_status;
 static char scratch[1 << 18];
@@ -83,6 +84,15 @@ static double percentile_us(const struct hist *h, double part) {
             return (double)(power ? low + (1ull << (power - 1)) / 2 : low) / 1000;
         }
     return (double)h->max / 1000;
+}
+
+/* Evenly from 0 to below `most`, the same in every run. */
+static long chance(long most) {
+    static uint64_t state = 88172645463325252u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (long)(state % (uint64_t)(most > 0 ? most : 1));
 }
 
 static void wait_until(struct conn *c, enum step step, uint64_t due) {
@@ -122,7 +132,8 @@ static void push(struct conn *c) {
     int whole = c->asked == c->ask_len + body_size;
     if (!whole || c->step == ASKING) watch(c, EPOLL_CTL_MOD, whole ? EPOLLIN | EPOLLRDHUP : EPOLLIN | EPOLLOUT | EPOLLRDHUP);
     c->step = whole ? HEAD : ASKING;
-    if (whole && want.leave_ms) wait_until(c, HEAD, now_ns() + (uint64_t)want.leave_ms * 1000000);
+    if (whole && want.leave_ms && chance(1000) >= want.leave_permille) return;
+    if (whole && want.leave_ms) wait_until(c, HEAD, now_ns() + (uint64_t)(want.leave_permille < 1000 ? chance(want.leave_ms * 1000) * 1000 : want.leave_ms * 1000000));
 }
 
 static void ask(struct conn *c) {
@@ -281,7 +292,8 @@ static void on_due(struct conn *c, uint64_t now) {
     c->due = 0;
     waiting--;
     if (c->step == AWAY) { connect_now(c); return; }
-    printf("left %d %llu\n", c->id, (unsigned long long)now);
+    gone++;
+    if (want.leave_permille == 1000) printf("left %d %llu\n", c->id, (unsigned long long)now);
     drop(c, want.once ? GONE : AWAY, now);
 }
 
@@ -298,7 +310,7 @@ static void pace(uint64_t now, uint64_t started, long *sent) {
 }
 
 static void reset(void) {
-    done = begun = chunks = late = bytes_in = 0;
+    done = gone = begun = chunks = late = bytes_in = 0;
     memset(errors, 0, sizeof errors);
     memset(&latency, 0, sizeof latency);
     memset(&first_byte, 0, sizeof latency);
@@ -314,7 +326,7 @@ static void report_hist(const char *name, const struct hist *h) {
 }
 
 static void report(uint64_t spent) {
-    printf("{\"seconds\":%.6f,\"done\":%ld,\"begun\":%ld,\"chunks\":%ld,\"late\":%ld,\"bytes\":%ld,\"last_status\":%d,\"errors\":{", (double)spent / 1e9, done, begun, chunks, late, bytes_in, last_status);
+    printf("{\"seconds\":%.6f,\"done\":%ld,\"gone\":%ld,\"begun\":%ld,\"chunks\":%ld,\"late\":%ld,\"bytes\":%ld,\"last_status\":%d,\"errors\":{", (double)spent / 1e9, done, gone, begun, chunks, late, bytes_in, last_status);
     for (int i = 0; i < KINDS; i++) printf("%s\"%s\":%ld", i ? "," : "", kind_names[i], errors[i]);
     printf("}");
     report_hist("latency", &latency);
@@ -327,7 +339,7 @@ static void report(uint64_t spent) {
 
 static void read_options(int count, char **given) {
     struct { const char *name; long *value; } numbers[] = {{"port", &want.port}, {"conns", &want.conns}, {"body", &want.body}, {"warmup-ms", &want.warmup_ms},
-        {"ms", &want.ms}, {"length", &want.length}, {"marks", &want.marks}, {"stagger-ms", &want.stagger_ms}, {"rate", &want.rate}, {"leave-ms", &want.leave_ms}};
+        {"ms", &want.ms}, {"length", &want.length}, {"marks", &want.marks}, {"stagger-ms", &want.stagger_ms}, {"rate", &want.rate}, {"leave-ms", &want.leave_ms}, {"leave-permille", &want.leave_permille}};
     for (int i = 1; i < count; i++) {
         if (!strcmp(given[i], "--stream")) { want.stream = 1; continue; }
         if (!strcmp(given[i], "--once")) { want.once = 1; continue; }
@@ -360,7 +372,7 @@ static void prepare(uint64_t now) {
         struct conn *c = &conns[i];
         c->fd = -1;
         c->id = i;
-        c->body = want.leave_ms ? make_body(i) : shared_body;
+        c->body = want.leave_ms && want.leave_permille == 1000 ? make_body(i) : shared_body;
         c->ask_len = (size_t)snprintf(c->ask, sizeof c->ask, "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:%ld\r\ncontent-type: application/json\r\n"
             "accept: */*\r\nuser-agent: trioroute-bench\r\nx-session-id: session-%d\r\ncontent-length: %zu\r\n\r\n", want.port, i, body_size);
         wait_until(c, AWAY, now + (uint64_t)(want.stagger_ms * 1000000L / want.conns * i));

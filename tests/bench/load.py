@@ -40,6 +40,7 @@ class Outcome:
     begun: int
     chunks: int
     late: int
+    gone: int
     bytes: int
     last_status: int
     errors: Mapping[str, int]
@@ -91,6 +92,7 @@ class Load:
     stagger_ms: int = 0
     rate: int = 0
     leave_ms: int = 0
+    leave_permille: int = 1000
 
     def options(self) -> list[str]:
         words: list[str] = []
@@ -111,10 +113,16 @@ class Generator:
     cpu: int | None
 
     @contextmanager
-    def started(self, port: int, load: Load) -> Iterator[None]:
-        """A load in the background, of which nothing is measured."""
-        with piped(self._command(port, load), self.cpu):
-            yield
+    def started(self, port: int, load: Load) -> Iterator[Callable[[], Outcome]]:
+        """A load in the background. What is given waits for its end, and tells what it was."""
+        with piped(self._command(port, load), self.cpu) as process:
+            assert process.stdout is not None
+            output = process.stdout
+
+            def ended() -> Outcome:
+                return parse_outcome(output.read().splitlines()[-1])
+
+            yield ended
 
     def _command(self, port: int, load: Load) -> list[str | Path]:
         return [self.program, "--port", str(port), *load.options()]

@@ -62,6 +62,16 @@ def memory_bytes(root: int) -> int:
     return sum(_memory_of(tree_of(root, all_stats())))
 
 
+def open_files(pid: int) -> int:
+    """Descriptors of one process."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def threads(pid: int) -> int:
+    """Threads of one process."""
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
 def _memory_of(pids: Iterable[int]) -> Iterable[int]:
     for pid in pids:
         try:

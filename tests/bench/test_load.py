@@ -156,7 +156,7 @@ def test_an_open_loop_keeps_its_rate(generator: Generator, replicas: Upstream) -
 
 def test_figures_of_too_many_wrong_responses_are_refused() -> None:
     line = (
-        '{"seconds":1,"done":900,"begun":1000,"chunks":0,"late":0,"bytes":1,"last_status":503,'
+        '{"seconds":1,"done":900,"begun":1000,"chunks":0,"late":0,"gone":0,"bytes":1,"last_status":503,'
         '"errors":{"status":100},'
         + ",".join(
             f'"{name}":{{"count":0,"mean":0,"p50":0,"p90":0,"p99":0,"max":0}}'
@@ -168,3 +168,15 @@ def test_figures_of_too_many_wrong_responses_are_refused() -> None:
     with pytest.raises(RunFailedError, match="100 status, status 503; right: 900"):
         outcome.checked()
     assert attrs.evolve(outcome, errors={"status": 0}).checked().done == 900
+
+
+def test_a_part_of_the_clients_leaves_within_the_time(
+    generator: Generator, replicas: Upstream
+) -> None:
+    spec = "chunks=4 first_us=20000 gap_us=20000"
+    load = Load(32, spec, stream=True, marks=4, warmup_ms=0, ms=1500)
+    load = attrs.evolve(load, leave_ms=60, leave_permille=300)
+    outcome = generator.run(replicas.ports[0], load).checked()
+    assert 0.1 < outcome.gone / outcome.begun < 0.5
+    assert outcome.done > outcome.gone
+    assert replicas.stats()["aborted"] >= outcome.gone

@@ -1,12 +1,15 @@
 """What is computed from runs: the highest rate, the quantile of a histogram, times of closing."""
 
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 
 from tests.bench.leave import median_ms
 from tests.bench.load import RunFailedError
 from tests.bench.places import filesystem_of
+from tests.bench.soak import Sample, grown
 from tests.bench.stall import parse_buckets, quantile
 from tests.bench.sustained import LADDER, highest
 
@@ -51,3 +54,41 @@ def test_the_filesystem_is_that_of_the_deepest_mount() -> None:
     kinds = [filesystem_of(Path(path), mounts) for path in ("/home", "/tmp/x", "/tmp/disk/log")]
     assert kinds == ["ext4", "tmpfs", "xfs"]
     assert filesystem_of(Path("/tmpother"), mounts) == "ext4"
+
+
+CALM = Sample(1.0, 100.0, 60, 4, 0, 5000, 500, 20, 12.0)
+
+
+def soaked(**step: float) -> list[Sample]:
+    """Samples that grow by so much each time."""
+    return [
+        attrs.evolve(CALM, **{key: getattr(CALM, key) + value * at for key, value in step.items()})
+        for at in range(10)
+    ]
+
+
+@pytest.mark.parametrize(
+    "step, said",
+    [
+        ({"memory_mb": 5}, "memory in MB: 110 -> 140"),
+        ({"open_files": 3}, "open files: 66 -> 84"),
+        ({"threads": 1}, "threads: 6 -> 12"),
+        ({"first_byte_p99_ms": 10}, "time to first byte p99 in ms: 32 -> 92"),
+    ],
+)
+def test_what_grows_from_sample_to_sample_is_told(step: dict[str, float], said: str) -> None:
+    assert grown(soaked(**step)) == [said]
+
+
+def test_noise_and_the_first_sample_are_no_growth() -> None:
+    noisy: list[dict[str, Any]] = [{"memory_mb": 104.0}, {"open_files": 66}, {}, {"threads": 5}]
+    warm = attrs.evolve(CALM, memory_mb=60.0, open_files=9)
+    assert grown([warm, *(attrs.evolve(CALM, **changes) for changes in noisy)]) == []
+
+
+def test_a_request_that_stays_in_flight_and_an_interval_without_answers_are_told() -> None:
+    stuck = [CALM, attrs.evolve(CALM, in_flight=2), CALM, attrs.evolve(CALM, done=0)]
+    assert grown(stuck) == [
+        "in flight: 2 when nobody asked any more",
+        "answers: none in some interval",
+    ]

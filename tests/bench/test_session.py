@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.bench import rows
+from tests.bench import rows, soak
 from tests.bench.command import main
 from tests.bench.targets import TARGETS
 
@@ -56,3 +56,18 @@ def test_every_row_and_option_is_on_the_page() -> None:
     assert all(f"`{name}`" in page for name in rows.ROWS)
     assert all(f"`{option}" in page for param in main.params for option in param.opts)
     assert all(name in page for name in TARGETS)
+
+
+@pytest.mark.timeout(180)  # a router and three replicas, on a busy machine
+@pytest.mark.usefixtures("programs")
+def test_a_short_soak_tells_its_samples_and_verifies_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(soak, "CEILING_MS", 500)
+    monkeypatch.setattr(soak, "CONNS", 64)
+    done = CliRunner().invoke(main, ["--soak", "0.1"], catch_exceptions=False)
+    lines = done.output.splitlines()
+    assert len([line for line in lines if " in flight " in line and " min " in line]) >= 3
+    assert any(line.startswith("verified: ") for line in lines), done.output
+    assert done.exit_code == any(line.startswith("grew or failed") for line in lines)
+    assert "when nobody asked" not in done.output

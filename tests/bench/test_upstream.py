@@ -72,7 +72,9 @@ def test_it_looks_like_vllm(replicas: Upstream) -> None:
         assert client.get("/nothing").status_code == 404
         reading = read(client.get("/metrics").content)
         assert (reading.running, reading.waiting, reading.kv_m) == (0, 0, 100)
-        with client.stream("POST", "/v1/chat/completions", json={"x": "[[chunks=9]]"}):
+        with client.stream(
+            "POST", "/v1/chat/completions", json={"x": "[[chunks=9 first_us=600000000]]"}
+        ):
             page = httpx.get(f"{replicas.urls[0]}/metrics").content
             assert read(page).running == 1
             assert read(httpx.get(f"{replicas.urls[1]}/metrics").content).running == 0

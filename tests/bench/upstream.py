@@ -1,7 +1,7 @@
 """The fake vLLM replicas: one process, two ports. ``upstream.c`` says what they answer."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,25 @@ class Upstream:
         text = httpx.get(f"{self.urls[0]}/bench/aborts").text
         pairs = (line.split() for line in text.splitlines())
         return {int(number): int(at_ns) for number, at_ns in pairs}
+
+
+@attrs.define
+class Replica:
+    """One replica in a process of its own, at a port that it keeps when it is killed and started
+    again."""
+
+    program: Path
+    cpu: int | None
+    port: int = 0
+    _life: ExitStack = attrs.field(factory=ExitStack)
+
+    def start(self) -> None:
+        running = self._life.enter_context(upstream(self.program, self.cpu, [self.port]))
+        (self.port,) = running.ports
+
+    def kill(self) -> None:
+        """Its connections break, its port refuses. Nothing happens if it is dead."""
+        self._life.close()
 
 
 @contextmanager
