@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 import attrs
@@ -37,7 +37,8 @@ class Results:
 def run(
     arena: Arena, targets: Sequence[str], rows: Sequence[str], rounds: int, pace: Pace
 ) -> Results:
-    """Everything; a target or figure that fails says why in its place."""
+    """Everything; a target or figure that fails says why in its place. Ctrl-C ends it with what
+    was measured so far."""
     results = Results(tuple(targets), tuple(rows), rounds)
     measures = [m for m in MEASURES if any(row.name in rows for row in m.rows)]
     with ExitStack() as stack:
@@ -48,17 +49,28 @@ def run(
                 standing[name] = stack.enter_context(arena.standing(TARGETS[name]))
             except NotAvailableError as error:
                 results.absent[name] = str(error)
-        for number in range(rounds):
-            for measure in measures:
-                # Back and forth, so that a drift of the machine favours nobody.
-                names = list(standing) if number % 2 == 0 else list(reversed(standing))
-                for name in names:
-                    if measure.only in (None, name):
-                        _say(f"round {number + 1} of {rounds}: {measure.name}, {name}")
-                        figures = _figures(arena, standing[name], measure, pace, number)
-                        results.add(name, figures)
+        with contextlib.suppress(KeyboardInterrupt):
+            for number in range(rounds):
+                for measure in measures:
+                    _say(f"round {number + 1} of {rounds}: {measure.name}")
+                    _one_turn(arena, standing, measure, pace, number, results)
     _say("")
     return results
+
+
+def _one_turn(
+    arena: Arena,
+    standing: Mapping[str, Standing],
+    measure: Measure,
+    pace: Pace,
+    number: int,
+    results: Results,
+) -> None:
+    """One measurement over all targets; back and forth, so that a drift of the machine favours
+    nobody."""
+    for name in list(standing) if number % 2 == 0 else list(reversed(standing)):
+        if measure.only in (None, name):
+            results.add(name, _figures(arena, standing[name], measure, pace, number))
 
 
 def _figures(
