@@ -74,7 +74,7 @@ def main(
             return
         results = session.run(arena, targets, names, rounds, rows.QUICK if quick else rows.Pace())
         click.echo(table.render(results))
-        click.echo(_circumstances(arena, rounds, time.monotonic() - began))
+        click.echo(_circumstances(arena, results.done, time.monotonic() - began))
     if json_path is not None:
         json_path.write_text(json.dumps(as_json(results), indent=1) + "\n")
 

@@ -28,6 +28,11 @@ class Results:
     cells: dict[tuple[str, str], Cell] = attrs.field(factory=dict)
     absent: dict[str, str] = attrs.field(factory=dict)
 
+    @property
+    def done(self) -> int:
+        """Rounds that were begun."""
+        return max((len(cell) for cell in self.cells.values()), default=0)
+
     def add(self, target: str, figures: Figures) -> None:
         for row, figure in figures.items():
             if row in self.rows:
@@ -68,7 +73,8 @@ def _one_turn(
 ) -> None:
     """One measurement over all targets; back and forth, so that a drift of the machine favours
     nobody."""
-    for name in list(standing) if number % 2 == 0 else list(reversed(standing)):
+    names = list(standing)
+    for name in names if number % 2 == 0 else reversed(names):
         if measure.only in (None, name):
             results.add(name, _figures(arena, standing[name], measure, pace, number))
 
