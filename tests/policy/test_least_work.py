@@ -11,8 +11,8 @@ from trioroute.policy import commands as c
 from trioroute.policy.blocks import TEXT_MAX, prompt_blocks
 from trioroute.policy.decide import arrive_of
 from trioroute.policy.explain import explain
-from trioroute.policy.least_work import DELAYED_M, PUSHED_OUT_MAX_M, REQUEST_TOKENS, least_work
-from trioroute.policy.select import Choice
+from trioroute.policy.least_work import DELAYED_M, REQUEST_TOKENS, least_work
+from trioroute.policy.select import Choice, Weighed
 from trioroute.projections.prompts import BLOCK_BYTES, BLOCKS_MAX
 
 BLOCK_TOKENS = BLOCK_BYTES // 4
@@ -114,16 +114,83 @@ def test_the_requests_of_other_routers_count_where_they_are_counted() -> None:
     assert found["a"].damage_m == 1000 + 5 * DELAYED_M
 
 
-def test_a_full_cache_makes_what_is_computed_there_dearer() -> None:
-    on = rig("a")
-    on.scrape(a=attrs.evolve(on.reading("a"), cache_tokens=10 * BLOCK_TOKENS))
-    use(on, *range(1, 10))
-    assert least_work(on.state, asking(on, tokens=1000)).weighed[0].damage_m == 1000
+def small_caches(*names: str, blocks: int) -> Rig:
+    on = rig(*names)
+    told = {n: attrs.evolve(on.reading(n), cache_tokens=blocks * BLOCK_TOKENS) for n in names}
+    on.scrape(**told)
+    return on
+
+
+def weighed(on: Rig, *blocks: int, tokens: int = 0) -> dict[str, Weighed]:
+    return {
+        one.name: one for one in least_work(on.state, asking(on, *blocks, tokens=tokens)).weighed
+    }
+
+
+def test_a_full_cache_that_is_found_again_is_dearer_than_one_with_room() -> None:
+    on = small_caches("a", "b", blocks=12)
+    text = tuple(range(1, 12))
+    home = use(on, *text).replica
     for _ in range(20):
-        use(on, *range(1, 10), 77)
-    damage = least_work(on.state, asking(on, tokens=1000)).weighed[0].damage_m
-    assert 3000 < damage <= PUSHED_OUT_MAX_M
+        use(on, *text)
+    assert {one.damage_m for one in weighed(on, tokens=1000).values()} == {1000}
+    use(on, *text, 12)
+    found = weighed(on, tokens=1000)
+    other = "ab".replace(home, "")
+    assert found[home].conversations == 1
+    assert 1900 < found[home].damage_m < 2000  # 0.9 and more of one conversation
+    assert found[other].damage_m == 1000
     on.verify()
+
+
+def test_where_all_caches_are_full_the_one_that_loses_most_loses_more() -> None:
+    """Two conversations that fit on one replica are left alone; what fits nowhere goes where
+    nothing fits already, past the wait there."""
+    on = small_caches("a", "b", blocks=20)
+    kept = [tuple(range(n, n + 10)) for n in (100, 200)]
+    lost = [tuple(range(n, n + 19)) for n in (300, 400, 500)]
+    on.drain("b")
+    for _ in range(10):
+        for text in kept:
+            use(on, *text)
+    on.drain("b", on=False)
+    on.drain("a")
+    for _ in range(10):
+        for text in lost:
+            use(on, *text)
+    on.drain("a", on=False)
+    waits = [go(on, *lost[0]), go(on, *lost[1])]
+    assert [one.replica for one in waits] == ["b", "b"]
+    assert [go(on, *text).replica for text in kept] == ["a", "a"]
+    found = weighed(on, *range(600, 619))
+    assert found["a"].damage_m > 2 * found["b"].damage_m
+    on.verify()
+
+
+def test_a_conversation_begins_where_fewer_come_though_nobody_is_present() -> None:
+    on = rig("a", "b")
+    texts = [tuple(range(n, n + 40)) for n in (100, 200, 300)]
+    homes = {use(on, *text).replica for text in texts[:1]}
+    on.drain("ab".replace(home := homes.pop(), ""))
+    for text in texts:
+        use(on, *text)
+        use(on, *text)
+    on.drain("ab".replace(home, ""), on=False)
+    found = weighed(on, tokens=20_000)
+    assert (found[home].conversations, found[home].present) == (3, 0)
+    assert found[home].expected == found[home].total - 20_000 > 3 * 1000
+    assert {use(on, *range(n, n + 40)).replica for n in (400, 500, 600)} == {"ab".replace(home, "")}
+    on.verify()
+
+
+def test_who_asks_is_not_expected_beside_itself() -> None:
+    on = rig("a")
+    text = (*range(1, 10),)
+    use(on, *text)
+    assert weighed(on, *text, 10)["a"].conversations == 0
+    assert weighed(on, *range(50, 60))["a"].conversations == 1
+    on.pass_s(100)
+    assert weighed(on, *range(50, 60))["a"].conversations == 0
 
 
 @pytest.mark.parametrize("what", ["busy", "stalled"])

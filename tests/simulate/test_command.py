@@ -73,6 +73,17 @@ def test_the_table_is_plain_when_piped() -> None:
     assert "\x1b" not in result.output
 
 
+def test_several_seeds_give_the_median_of_each_column() -> None:
+    policy = ("--policy", "least-requests")
+    alone = [told(*SHORT, *policy, "--seed", seed)["policies"][0] for seed in "345"]
+    data = told(*SHORT, *policy, "--seed", "3", "--seeds", "3")
+    assert (data["seed"], data["seeds"]) == (3, 3)
+    for name in FIELDS[1:]:
+        assert data["policies"][0][name] == sorted(one[name] for one in alone)[1]
+    shown = simulate(*SHORT, *policy, "--seed", "3", "--seeds", "3").stdout
+    assert "medians of seeds 3 to 5" in shown
+
+
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_no_number_is_cut_short_on_a_narrow_terminal(width: int) -> None:
     workload = workload_of("agents:4", 1)
@@ -84,7 +95,7 @@ def test_no_number_is_cut_short_on_a_narrow_terminal(width: int) -> None:
     counts = dict.fromkeys(FIELDS[10:], 10_000)
     rows = [Outcome(**{"policy": name, **numbers, **counts}) for name in (long, "b")]
     terminal = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
-    show(comparison, rows, terminal)
+    show([comparison], rows, terminal)
     assert isinstance(terminal.file, io.StringIO)
     text = terminal.file.getvalue()
     assert "…" not in text
@@ -196,7 +207,7 @@ def test_a_log_is_never_added_to(tmp_path: Path) -> None:
         (("--fault", "down=1..2"), "needs replica=N first"),
         (("--fault", "replica=1,explode=1..2"), "down=60..120"),
         (("--fault", "replica=1,down=5..2"), "ends before it begins"),
-        (("--policy", "round-robin", "--log", "x"), "--log needs one policy"),
+        (("--policy", "round-robin", "--log", "x"), "--log needs one seed and one policy"),
     ],
 )
 def test_wrong_usage_says_what_would_be_right(arguments: tuple[str, ...], words: str) -> None:

@@ -12,7 +12,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from eventlog.errors import LogError
 from trioroute.settings import SettingsError
-from trioroute.simulate.compare import BadPolicy, Comparison, Contender, Outcome, contenders
+from trioroute.simulate.compare import (
+    BadPolicy,
+    Comparison,
+    Contender,
+    Outcome,
+    contenders,
+    median_of,
+)
 from trioroute.simulate.faults import BadFault, parse_fault
 from trioroute.simulate.profiles import PROFILES
 from trioroute.simulate.report import as_data, show
@@ -59,6 +66,13 @@ Examples:
     help="Profile.",
 )
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0))
+@click.option(
+    "--seeds",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="So many runs from --seed on, of which the table has each column's median.",
+)
 @click.option("--requests", type=click.IntRange(1), metavar="N", help="Only the first N requests.")
 @click.option(
     "--rate",
@@ -88,6 +102,7 @@ def simulate_command(
     replicas: int,
     engine: str,
     seed: int,
+    seeds: int,
     requests: int | None,
     rate: float,
     sets: tuple[str, ...],
@@ -102,21 +117,27 @@ def simulate_command(
     """
     with _usage():
         chosen = contenders(policies, _changes(sets))
-        wanted = at_rate(workload_of(workload, seed), rate)
-        comparison = Comparison(
-            workload=wanted if requests is None else cut(wanted, requests),
-            engine=PROFILES[engine],
-            replicas=replicas,
-            seed=seed,
-            faults=tuple(one for text in faults for one in parse_fault(text, replicas)),
-        )
-        if log is not None and (len(chosen) != 1 or chosen[0].is_baseline):
-            raise click.UsageError("--log needs one policy of trioroute's own, such as soft-sticky")
-        outcomes = _run(comparison, chosen, log)
+        if log is not None and (len(chosen) != 1 or chosen[0].is_baseline or seeds > 1):
+            raise click.UsageError(
+                "--log needs one seed and one policy of trioroute's own, such as soft-sticky"
+            )
+        comparisons = []
+        for each in range(seed, seed + seeds):
+            wanted = at_rate(workload_of(workload, each), rate)
+            comparisons.append(
+                Comparison(
+                    workload=wanted if requests is None else cut(wanted, requests),
+                    engine=PROFILES[engine],
+                    replicas=replicas,
+                    seed=each,
+                    faults=tuple(one for text in faults for one in parse_fault(text, replicas)),
+                )
+            )
+        outcomes = _run(comparisons, chosen, log)
     if as_json:
-        click.echo(json.dumps(as_data(comparison, outcomes)))
+        click.echo(json.dumps(as_data(comparisons, outcomes)))
     else:
-        show(comparison, outcomes, Console(highlight=False))
+        show(comparisons, outcomes, Console(highlight=False))
 
 
 @contextmanager
@@ -140,8 +161,10 @@ def _changes(sets: tuple[str, ...]) -> dict[str, object]:
     return changes
 
 
-def _run(comparison: Comparison, chosen: tuple[Contender, ...], log: Path | None) -> list[Outcome]:
-    """Every contender's run, under a progress bar where someone is watching."""
+def _run(
+    comparisons: list[Comparison], chosen: tuple[Contender, ...], log: Path | None
+) -> list[Outcome]:
+    """Every contender's runs, under a progress bar where someone is watching."""
     progress = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -151,20 +174,24 @@ def _run(comparison: Comparison, chosen: tuple[Contender, ...], log: Path | None
         transient=True,
         disable=not sys.stderr.isatty(),
     )
-    total = comparison.workload.requests
+    each = sum(comparison.workload.requests for comparison in comparisons)
     outcomes: list[Outcome] = []
+    over = 0
     with progress:
-        task = progress.add_task("", total=total * len(chosen))
+        task = progress.add_task("", total=each * len(chosen))
+
+        def on_ended(ended: int) -> None:
+            progress.update(task, completed=over + ended)
+
         for contender in chosen:
             progress.update(task, description=contender.name)
-            before = total * len(outcomes)
-
-            def on_ended(ended: int, before: int = before) -> None:
-                progress.update(task, completed=before + ended)
-
-            if log is None:
-                outcomes.append(comparison.run(contender, on_ended=on_ended))
-            else:
-                with closing(StoredLog(log)) as stored:
-                    outcomes.append(comparison.run(contender, stored, on_ended))
+            runs = []
+            for comparison in comparisons:
+                if log is None:
+                    runs.append(comparison.run(contender, on_ended=on_ended))
+                else:
+                    with closing(StoredLog(log)) as stored:
+                        runs.append(comparison.run(contender, stored, on_ended))
+                over += comparison.workload.requests
+            outcomes.append(median_of(runs))
     return outcomes

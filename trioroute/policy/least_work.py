@@ -2,7 +2,8 @@
 
 Work is counted in prompt tokens. What a replica has of the prompt is known from the router's own
 record (``projections.prompts``), so a conversation stays where its blocks are without a pin, and
-moves when waiting there would cost more than computing it anew elsewhere.
+moves when waiting there would cost more than computing it anew elsewhere. Two things look ahead:
+who came to a replica lately comes again, and what a full cache loses is asked for again.
 """
 
 from trioroute.events.words import Reason
@@ -10,14 +11,11 @@ from trioroute.policy.candidates import Candidate
 from trioroute.policy.commands import Arrive
 from trioroute.policy.select import Choice, Weighed, narrow
 from trioroute.projections import State
-from trioroute.projections.prompts import Sent, known_depth, tokens_of, uncached
+from trioroute.projections.prompts import Demand, Sent, known_depth, tokens_of, uncached
 
 REQUEST_TOKENS = 3000
 """What one request that is present counts: it shares every step until it ends (chosen; half of it
 did no better on agents nor chats in simulation)."""
-
-PUSHED_OUT_MAX_M = 7000
-"""Bound of the share of ``damage_m`` that a full cache makes (chosen: see RULES 9.3)."""
 
 DELAYED_M = 150
 """How much of a computed token each request that is present pays too, in thousandths (chosen)."""
@@ -55,16 +53,27 @@ def uncached_at(state: State, arrive: Arrive, choice: Choice) -> int:
     return uncached(arrive.prompt_bytes, depth, _bytes_per_token_m(state, arrive))
 
 
-def pushed_out_m(sent: Sent) -> int:
-    """A computed token and those it pushes out of a full cache, in thousandths (RULES 9.3).
+def kept_m(sent: Sent) -> int:
+    """How much of what is asked there a replica has, in thousandths, that a new token would spoil:
+    nothing while its cache has room (RULES 9.3)."""
+    return min(999, sent.found * 1000 // sent.asked) if sent.full and sent.asked else 0
 
-    What is pushed out is asked for again as likely as tokens are found there at all, and then
-    pushes out the next: 1 + h + h^2 + ... = 1 / (1 - h).
+
+def chain_m(demand: Demand, live: int) -> int:
+    """What a token that is pushed out costs in the end, in thousandths (RULES 9.3).
+
+    It is asked again as likely as tokens are at all (a), and then pushes out the next one:
+    a + a^2 + ... = a / (1 - a); once around the ``live`` conversations it is back.
     """
-    if not sent.full or not sent.asked:
-        return 1000
-    missed = max(1, sent.asked - sent.found)
-    return min(PUSHED_OUT_MAX_M, sent.asked * 1000 // missed)
+    once = max(1, demand.asked - demand.again)
+    return min(live * 1000, demand.again * 1000 // once)
+
+
+def _expected(demand: Demand) -> int:
+    """What a conversation will bring when it comes again, in tokens (RULES 9.8): the work of a
+    mean request, as likely as tokens are found at all."""
+    work = demand.uncached // max(1, demand.requests) + REQUEST_TOKENS
+    return (demand.asked - demand.uncached) * work // demand.asked
 
 
 def _calm(free: list[Candidate]) -> tuple[Candidate, ...]:
@@ -79,20 +88,38 @@ def _weigh(state: State, calm: tuple[Candidate, ...], arrive: Arrive) -> tuple[W
     prompt_bytes, blocks, at_ms = arrive.prompt_bytes, arrive.blocks, arrive.at_ms
     asked = tokens_of(prompt_bytes, bytes_per_token_m)
     counted = state.settings.policy.load == "counted"
-    of = state.prompts.of
+    sents = [state.prompts.of(c.name) for c in calm]
+    demand, conversations = state.prompts.demand, state.prompts.conversations
+    each = _expected(demand)
+    kept = [kept_m(sent) for sent in sents]
+    least_m = min(kept)
     weighed: list[Weighed] = []
-    for c in calm:
-        sent = of(c.name)
+    for c, sent, here_m in zip(calm, sents, kept, strict=True):
         depth = known_depth(sent.held, blocks)
         fresh = uncached(prompt_bytes, depth, bytes_per_token_m) if depth else asked
         promised = sent.owed_at(at_ms) if sent.owed else 0
         # with the requests of other routers, where they are counted (RULES 3)
         present = (c.running_m + c.waiting_m) // 1000 if counted else c.own
-        damage_m = pushed_out_m(sent) + present * DELAYED_M
-        batch = present * REQUEST_TOKENS
-        total = fresh * damage_m // 1000 + promised + batch
+        live = conversations.live(c.name, at_ms)
+        spoilt_m = chain_m(demand, live) * (here_m - least_m) // (1000 - least_m)
+        damage_m = 1000 + spoilt_m + present * DELAYED_M
+        if depth and conversations.counted(blocks[depth - 1], c.name, at_ms):
+            live -= 1  # the one that asks
+        batch, expected = present * REQUEST_TOKENS, live * each
+        total = fresh * damage_m // 1000 + promised + batch + expected
         weighed.append(
-            Weighed(c.name, asked - fresh, fresh, damage_m, promised, present, batch, total)
+            Weighed(
+                name=c.name,
+                cached=asked - fresh,
+                uncached=fresh,
+                damage_m=damage_m,
+                promised=promised,
+                present=present,
+                batch=batch,
+                conversations=live,
+                expected=expected,
+                total=total,
+            )
         )
     return tuple(weighed)
 

@@ -39,7 +39,8 @@ class Weighed:
 
     ``damage_m``: what one uncached token costs in thousandths, to this request and to the others.
     ``promised`` was sent before and is not computed yet, ``batch`` stands for the ``present``
-    requests. Not frozen for the same reason as ``Candidate``.
+    requests, ``expected`` for what the other ``conversations`` there will bring. Not frozen for the
+    same reason as ``Candidate``.
     """
 
     name: str
@@ -49,6 +50,8 @@ class Weighed:
     promised: int
     present: int
     batch: int
+    conversations: int
+    expected: int
     total: int
 
 

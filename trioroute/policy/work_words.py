@@ -34,11 +34,13 @@ def because(choice: Choice) -> str:
 
 
 def parts(one: Weighed) -> str:
-    """The sum: what is to compute, what that costs those there, what comes before it."""
+    """The sum: what is to compute, what that costs those there, what comes before and after."""
     said = [f"{tokens(one.uncached)} uncached"]
     if one.damage_m != 1000:
         whole, rest = divmod(one.damage_m, 1000)
         said[0] += f" x {whole}.{rest // 10:02}"
     said.append(f"{tokens(one.promised)} promised")
     said.append(f"{one.present} in flight")
+    if one.conversations:
+        said.append(f"{tokens(one.expected)} expected of {one.conversations} more")
     return ", ".join(said)

@@ -43,6 +43,12 @@ def digest(state: State) -> int:
             f"{sent.mark} {sent.spent_tokens} {sent.spent_ms} {sent.found} {sent.asked}"
         )
     total += len(state.prompts.parent) << 30
+    demand, conversations = state.prompts.demand, state.prompts.conversations
+    if state.prompts.sent:
+        total += _sum(f"w{demand.requests} {demand.asked} {demand.uncached} {demand.again}")
+        total += len(conversations.last) << 10
+    for name, counts in conversations.asked.items():
+        total += _sum(f"a{name} {sum(counts.values())}")
     for number, promise in state.prompts.promises.items():
         total += _sum(f"o{number} {promise.tokens} {promise.before} {promise.mark}")
     return total & 0x7FFF_FFFF_FFFF_FFFF

@@ -7,7 +7,7 @@ tables is kept, for it decides who is evicted.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Any
@@ -16,10 +16,10 @@ import attrs
 
 from trioroute.events import Reading
 from trioroute.events.codec import plain_settings, settings_of
-from trioroute.projections import fleet, health, load, pins, prompts, tally
+from trioroute.projections import conversations, fleet, health, load, pins, prompts, tally
 from trioroute.projections.state import State
 
-FOLD = 1
+FOLD = 2
 """Raised whenever the same events fold into another state than before."""
 
 
@@ -51,6 +51,8 @@ _SHAPES: tuple[type, ...] = (
     prompts.Prompts,
     prompts.Sent,
     prompts.Promise,
+    prompts.Demand,
+    conversations.Conversations,
     tally.Tally,
     tally.Histogram,
 )
@@ -65,6 +67,7 @@ _pin = _row_of(pins.Pin)
 _held = _row_of(pins.Held)
 _sent = _row_of(prompts.Sent)
 _promise = _row_of(prompts.Promise)
+_demand = _row_of(prompts.Demand)
 _histogram = _row_of(tally.Histogram)
 _COUNTERS = (
     "requests",
@@ -149,6 +152,8 @@ def _frozen_prompts(table: prompts.Prompts) -> list[Any]:
         sent,
         [(block, parent, table.holders[block]) for block, parent in table.parent.items()],
         [(number, *_promise(promise)) for number, promise in table.promises.items()],
+        _demand(table.demand),
+        [(block, *last) for block, last in table.conversations.last.items()],
     ]
 
 
@@ -245,7 +250,11 @@ def _thawed_pins(
 
 
 def _thawed_prompts(
-    sent: dict[str, Any], blocks: list[Any], promises: list[Any]
+    sent: dict[str, Any],
+    blocks: list[Any],
+    promises: list[Any],
+    demand: Row = (),
+    known: Iterable[Row] = (),
 ) -> prompts.Prompts:
     made = prompts.Prompts()
     for name, row in sent.items():
@@ -256,6 +265,9 @@ def _thawed_prompts(
         made.holders[block] = holders
     for number, *row in promises:
         made.promises[number] = prompts.Promise(*row)
+    made.demand = prompts.Demand(*demand)
+    for block, replica, slot in known:
+        made.conversations.put(block, replica, slot)
     return made
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import attrs
 
 from trioroute.events import Dispatched, Released
+from trioroute.projections.conversations import Conversations
 
 POLICY = "least-work"
 """Whose dispatches are recorded here."""
@@ -37,7 +38,10 @@ OVERHEAD_MS = 50
 """A prompt that takes less than this tells of the network and the step, not of the speed."""
 
 FOUND_TOKENS_MAX = 1 << 20
-"""Past this many prompt tokens both sums of what was found are halved."""
+"""Past this many prompt tokens the sums of what was found are halved."""
+
+DEMAND_TOKENS_MAX = 1 << 23
+"""Past this many the sums over all replicas are halved."""
 
 
 @attrs.define(slots=True)
@@ -92,6 +96,29 @@ NOTHING_SENT = Sent(room=1)
 
 
 @attrs.define(slots=True)
+class Demand:
+    """What was asked lately of all replicas: ``uncached`` of ``asked`` tokens in ``requests`` were
+    held nowhere that they were sent; ``again`` were asked before by the same conversation. It
+    begins with a guess that soon counts for little (chosen: half is asked again)."""
+
+    requests: int = 10
+    asked: int = 100_000
+    uncached: int = 50_000
+    again: int = 50_000
+
+    def count(self, asked: int, uncached: int, again: int) -> None:
+        self.requests += 1
+        self.asked += asked
+        self.uncached += min(asked, uncached)
+        self.again += again
+        if self.asked > DEMAND_TOKENS_MAX:
+            self.requests //= 2
+            self.asked //= 2
+            self.uncached //= 2
+            self.again //= 2
+
+
+@attrs.define(slots=True)
 class Prompts:
     """``parent`` of each block that any replica holds (0 at a prompt's start), ``holders`` how many
     do. ``promises`` are by dispatch number."""
@@ -100,6 +127,8 @@ class Prompts:
     parent: dict[int, int] = attrs.field(factory=dict)
     holders: dict[int, int] = attrs.field(factory=dict)
     promises: dict[int, Promise] = attrs.field(factory=dict)
+    conversations: Conversations = attrs.field(factory=Conversations)
+    demand: Demand = attrs.field(factory=Demand)
 
     def of(self, replica: str) -> Sent:
         """What is recorded of a replica, to look at."""
@@ -183,7 +212,10 @@ def dispatch(
     block_tokens = max(1, tokens_of(BLOCK_BYTES, bytes_per_token_m))
     tokens = CACHE_TOKENS if cache_tokens is None else cache_tokens
     sent.room = min(HELD_MAX, max(1, tokens // block_tokens))
-    _hold(prompts, sent, prompts.joined(event.base, event.blocks))
+    blocks = prompts.joined(event.base, event.blocks)
+    _hold(prompts, sent, blocks)
+    again = prompts.conversations.ask(event.replica, blocks, at_ms) * block_tokens
+    prompts.demand.count(asked, event.uncached, min(asked, again))
 
 
 def _hold(prompts: Prompts, sent: Sent, blocks: tuple[int, ...]) -> None:
@@ -254,6 +286,7 @@ def forget(prompts: Prompts, replica: str) -> None:
     if sent is not None:
         for block in sent.held:
             _let_go(prompts, block)
+    prompts.conversations.forget(replica)
 
 
 def restart(prompts: Prompts, at_ms: int) -> None:

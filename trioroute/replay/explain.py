@@ -168,6 +168,8 @@ def work_seen(weighed: Weighed) -> WorkSeen:
         promised=weighed.promised,
         present=weighed.present,
         batch=weighed.batch,
+        conversations=weighed.conversations,
+        expected=weighed.expected,
         total=weighed.total,
     )
 

@@ -127,16 +127,16 @@ def work_table(
     replicas: Iterable[ReplicaSeen], work: Iterable[WorkSeen], winner: str | None = None
 ) -> Table:
     """The replicas of a ``least-work`` decision and what each would have had to do, in tokens."""
-    right = ("in flight", "cached", "uncached", "x", "promised", "batch", "total")
+    right = ("in flight", "cached", "uncached", "x", "promised", "batch", "expected", "total")
     columns = ("", "replica", "state", "scraped", *right, "flags")
     made = table(*columns, right=right, gap=1)
     known = {one.name: one for one in work}
     for seen in replicas:
         one = known.get(seen.name)
-        sums = [""] * 6
+        sums = [""] * 7
         if one is not None:
             damage = count(one.damage_m)
-            numbers = (one.promised, one.batch, one.total)
+            numbers = (one.promised, one.batch, one.expected, one.total)
             sums = [f"{one.cached:,}", f"{one.uncached:,}", damage, *(f"{n:,}" for n in numbers)]
         scraped = f"{seen.running}+{seen.waiting}" if seen.running is not None else "unknown"
         made.add_row(

@@ -55,8 +55,8 @@ class ReplicaSeen:
 class WorkSeen:
     """What a candidate of ``least-work`` would have had to do, in tokens (RULES 9).
 
-    ``total`` = ``uncached`` * ``damage_m`` / 1000 + ``promised`` + ``batch``, the last for the
-    ``present`` requests.
+    ``total`` = ``uncached`` * ``damage_m`` / 1000 + ``promised`` + ``batch`` + ``expected``: the
+    last two for the ``present`` requests and for the other ``conversations`` that come there.
     """
 
     name: str
@@ -66,6 +66,8 @@ class WorkSeen:
     promised: int
     present: int
     batch: int
+    conversations: int
+    expected: int
     total: int
 
 

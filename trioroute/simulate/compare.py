@@ -1,6 +1,7 @@
 """The same workload under several policies, one run each."""
 
 from collections.abc import Callable, Sequence
+from statistics import median_low
 
 import attrs
 
@@ -119,6 +120,13 @@ class Comparison:
         world.run(on_ended=on_ended)
         world.close()
         return outcome_of(contender.name, world)
+
+
+def median_of(runs: Sequence[Outcome]) -> Outcome:
+    """Each column's median of a policy's runs, the lower of two in the middle."""
+    columns = [field.name for field in attrs.fields(Outcome) if field.name != "policy"]
+    medians = {name: median_low([getattr(run, name) for run in runs]) for name in columns}
+    return attrs.evolve(runs[0], **medians)
 
 
 def outcome_of(policy: str, world: World) -> Outcome:

@@ -17,13 +17,16 @@ POLICY_WIDTH = 16
 """Columns that a policy's name gets at least: the longest of those that come alone."""
 
 
-def as_data(comparison: Comparison, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """What ``--json`` prints (INTERFACE 7)."""
+def as_data(comparisons: Sequence[Comparison], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """What ``--json`` prints (INTERFACE 7); ``seeds`` only where there are several."""
+    comparison = comparisons[0]
+    several = {"seeds": len(comparisons)} if len(comparisons) > 1 else {}
     return {
         "workload": comparison.workload.name,
         "replicas": comparison.replicas,
         "engine": comparison.engine.name,
         "seed": comparison.seed,
+        **several,
         "policies": [_row(outcome) for outcome in outcomes],
     }
 
@@ -55,14 +58,18 @@ _SPREAD = (
 _Columns = tuple[tuple[str, str, str], ...]
 
 
-def show(comparison: Comparison, outcomes: Sequence[Outcome], console: Console) -> None:
+def show(comparisons: Sequence[Comparison], outcomes: Sequence[Outcome], console: Console) -> None:
     """Print the table: plain and wide when piped, in two halves where a terminal is narrow."""
     if not console.is_terminal:
         console.width = max(console.width, PIPED_WIDTH)
+    comparison = comparisons[0]
     workload = comparison.workload
+    seeds = f"seed {comparison.seed}"
+    if len(comparisons) > 1:
+        seeds = f"medians of seeds {comparison.seed} to {comparisons[-1].seed}"
     console.print(
         f"{workload.name}: {workload.requests} requests on {comparison.replicas} x "
-        f"{comparison.engine.name}, seed {comparison.seed}; a simulation in virtual time",
+        f"{comparison.engine.name}, {seeds}; a simulation in virtual time",
         markup=False,
         soft_wrap=True,
     )
