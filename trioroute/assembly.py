@@ -104,6 +104,7 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
         count_unlogged=timings.response_unlogged,
         measure_overhead=timings.overhead.observe_ns,
     )
+    desk.keys.renew(settings.api_keys)
     return Parts(settings, store, journal, router, desk, timings, directory, now_ms, recovered)
 
 

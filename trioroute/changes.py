@@ -113,9 +113,14 @@ class RunningChanges:
             parts.timings.reloaded("rejected")
             raise
         keys = authorizations(settings, self.environ)
-        changed = bool(decided.events) or keys != parts.desk.upstreams.authorizations
+        changed = (
+            bool(decided.events)
+            or keys != parts.desk.upstreams.authorizations
+            or settings.api_keys != parts.settings.api_keys
+        )
         parts.settings = settings
         parts.desk.upstreams.renew(connect_timeout_s(in_force), keys)
+        parts.desk.keys.renew(settings.api_keys)
         self._renew_scrapes()
         self.restart_needed = waiting
         result: Reloaded = Reloaded(

@@ -27,6 +27,7 @@ from trioroute.events import InForce
 from trioroute.observe import AdminDesk, admin_app, watch_loop_lag
 from trioroute.policy import commands as c
 from trioroute.proxy.app import proxy_app
+from trioroute.proxy.door import Door
 from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.server import serve_http
@@ -128,6 +129,7 @@ def admin_desk(parts: Parts, changes: RunningChanges) -> AdminDesk:
         ready=lambda: readiness(parts),
         explain=explain,
         changes=changes,
+        token=changes.environ.get(parts.settings.in_force.server.admin_token_env, ""),
         version=trioroute.__version__,
     )
 
@@ -201,6 +203,7 @@ async def _serve(
                     limits,
                     shutdown=parts.shutdown,
                     drain=parts.drain,
+                    door=Door(parts.desk),
                     on_refusal=Refusals().note,
                     tls_cert=server.tls_cert or None,
                     tls_key=server.tls_key or None,

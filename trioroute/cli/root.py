@@ -8,6 +8,8 @@ from trioroute.cli.lazy import Entries, LazyGroup
 COMMANDS: Entries = {
     "serve": ("trioroute.cli.serve", "serve_command", "Route traffic over LLM replicas."),
     "check": ("trioroute.cli.check", "check_command", "Validate a settings file."),
+    "replica": ("trioroute.cli.replica", "replica_command", "See and change a running fleet."),
+    "key": ("trioroute.cli.key", "key_command", "Make an API key for a client."),
     "replay": ("trioroute.cli.replay", "replay_command", "Explain and prove past decisions."),
     "log": ("trioroute.cli.log.root", "log_group", "Look after an event log."),
     "simulate": ("trioroute.cli.simulate", "simulate_command", "Compare policies on traffic."),

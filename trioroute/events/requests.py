@@ -17,6 +17,8 @@ class Dispatched:
     ``tried`` and ``earlier`` the replicas and dispatch numbers of this request's failed attempts.
     ``response`` is the digest of the ``previous_response_id`` (RULES 5.11).
 
+    ``key`` is the name of the API key it came with; never the key.
+
     Of the policy ``least-work`` only (RULES 9): the prompt's known blocks end in ``base`` (0: none
     known), ``blocks`` follow it, and ``uncached`` prompt tokens are computed at ``replica``.
     """
@@ -39,6 +41,7 @@ class Dispatched:
     base: int = 0
     blocks: tuple[int, ...] = ()
     uncached: int = 0
+    key: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -80,3 +83,4 @@ class Refused:
     request_id: str
     code: RefusalCode
     model: str | None = None
+    key: str | None = None

@@ -151,9 +151,11 @@ class Server:
     name: str = "r1"
     listen: str = "127.0.0.1:8080"
     admin: str = "127.0.0.1:9090"
+    admin_token_env: str = ""
     tls_cert: str = ""
     tls_key: str = ""
     max_body_bytes: int = 67_108_864
+    api_keys_file: str = ""
     forward_client_auth: bool = True
     reveal: bool = True
     graceful_timeout_ms: int = 120_000

@@ -52,6 +52,7 @@ class AdminDesk:
     explain: Callable[[str, int], Awaitable[dict[str, Any] | None]]
     changes: Changes
     version: str
+    token: str = attrs.field(default="", repr=False)
 
 
 def admin_app(desk: AdminDesk) -> ASGIFramework:
@@ -115,7 +116,7 @@ class _Office:
 
     async def answer(self, scope: HTTPScope, body: bytes) -> Answer:
         method, path, headers = scope["method"], scope["path"], list(scope["headers"])
-        refusal = refuse(method, headers)
+        refusal = refuse(method, headers, self.desk.token, path)
         if refusal is not None:
             return refusal
         allowed = _allowed(path)

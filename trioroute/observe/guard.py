@@ -1,23 +1,39 @@
-"""Who may talk to a port that knows no password: programs of this machine, and its own page.
+"""Who may talk to the admin port: who has its token, or programs of this machine and its own page.
 
 A browser on this machine also runs pages of strangers. Two tricks let them reach a port on
 loopback: a name of theirs that resolves to 127.0.0.1 (DNS rebinding; the Host header gives it
 away), and a form or fetch sent blindly from their page (the Origin header gives it away).
 """
 
+import base64
+import hmac
 import ipaddress
 import re
 
 from trioroute.observe.answer import Answer, error, shown
 
+OPEN_PATHS = ("/healthz", "/readyz")
 Headers = list[tuple[bytes, bytes]]
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@\s]+)(?::[0-9]{1,5})?")
 
 
-def refuse(method: str, headers: Headers) -> Answer | None:
-    """The refusal of a request that may come from a stranger's page, None if it is welcome."""
+def refuse(method: str, headers: Headers, token: str = "", path: str = "/") -> Answer | None:
+    """The refusal of a stranger, or of a request that may come from his page; None: welcome.
+
+    With a token everybody needs it, but for the two paths of probes, and any name of this port
+    will do: a rebound name brings no token.
+    """
     hosts = values(headers, b"host")
-    if len(hosts) != 1 or not _is_loopback(hosts[0]):
+    if token:
+        if path not in OPEN_PATHS and not _has_token(headers, token):
+            return error(
+                401,
+                "invalid_admin_token",
+                "the admin port needs its token: Authorization: Bearer TOKEN, or the password of"
+                " any user in a browser",
+                (b"www-authenticate", b'Basic realm="trioroute", charset="UTF-8"'),
+            )
+    elif len(hosts) != 1 or not _is_loopback(hosts[0]):
         return error(
             403,
             "host_not_allowed",
@@ -28,7 +44,7 @@ def refuse(method: str, headers: Headers) -> Answer | None:
         return None
     origins = values(headers, b"origin")
     sites = values(headers, b"sec-fetch-site")
-    same = all(_host_of(origin) == hosts[0].lower() for origin in origins)
+    same = all([_host_of(origin)] == [host.lower() for host in hosts] for origin in origins)
     if not same or any(site not in ("same-origin", "none") for site in sites):
         return error(
             403,
@@ -37,6 +53,25 @@ def refuse(method: str, headers: Headers) -> Answer | None:
             " use its own dashboard, or a program that sends no Origin header",
         )
     return None
+
+
+def _has_token(headers: Headers, token: str) -> bool:
+    for value in values(headers, b"authorization"):
+        scheme, _, told = value.partition(" ")
+        if scheme.lower() == "basic":
+            told = _password(told.strip())
+        elif scheme.lower() != "bearer":
+            continue
+        if hmac.compare_digest(told.strip().encode(), token.encode()):
+            return True
+    return False
+
+
+def _password(told: str) -> str:
+    try:
+        return base64.b64decode(told, validate=True).decode("utf-8").partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def values(headers: Headers, name: bytes) -> list[str]:

@@ -27,6 +27,7 @@ class Arrive:
     tried: tuple[str, ...] = ()
     earlier: tuple[int, ...] = ()
     blocks: tuple[int, ...] = ()
+    key: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -71,6 +72,7 @@ class Refuse:
     request_id: str
     code: RefusalCode
     model: str | None = None
+    key: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -89,6 +89,7 @@ def _dispatched(state: State, command: c.Arrive, choice: Choice) -> Dispatched:
         response=command.response,
         tried=command.tried,
         earlier=command.earlier,
+        key=command.key,
     )
 
 
@@ -100,7 +101,7 @@ def _with_blocks(state: State, command: c.Arrive, choice: Choice, event: Dispatc
 
 
 def _refused(command: c.Arrive, code: RefusalCode) -> Refused:
-    return Refused(request_id=command.request_id, code=code, model=command.model)
+    return Refused(request_id=command.request_id, code=code, model=command.model, key=command.key)
 
 
 def arrive_of(event: Dispatched, at_ms: int, state: State) -> c.Arrive:
@@ -121,6 +122,7 @@ def arrive_of(event: Dispatched, at_ms: int, state: State) -> c.Arrive:
         tried=event.tried,
         earlier=event.earlier,
         blocks=state.prompts.joined(event.base, event.blocks),
+        key=event.key,
     )
 
 
@@ -161,7 +163,10 @@ def _finish(state: State, command: c.Finish) -> list[Event]:
 
 
 def _refuse(state: State, command: c.Refuse) -> list[Event]:
-    return [Refused(request_id=command.request_id, code=command.code, model=command.model)]
+    refused = Refused(
+        request_id=command.request_id, code=command.code, model=command.model, key=command.key
+    )
+    return [refused]
 
 
 def _start(state: State, command: c.Start) -> list[Event]:

@@ -2,41 +2,54 @@
 
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.dispatch import AttemptRun
+from trioroute.proxy.door import CHALLENGE, HEALTH_PATHS, Door
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.models import models_list
 from trioroute.proxy.passage import new_passage
 from trioroute.proxy.paths import route
 from trioroute.proxy.reply import send_error, send_whole
 from trioroute.proxy.serving.asgi import ASGIApp, Receive, Scope, Send
+from trioroute.settings import ApiKey
 
-HEALTH_PATHS = ("/health", "/ping")
 READING = ("GET", "HEAD")
 
 
 def proxy_app(desk: Desk) -> ASGIApp:
     """The application; the server cancels it when its client is gone."""
+    door = Door(desk)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         method: str = scope["method"]
+        key = desk.keys.whose(scope["headers"]) if desk.keys else None
         if path in HEALTH_PATHS:
             await _health(desk, method, send)
+        elif key is None and desk.keys:
+            error = door.turn_away(scope["headers"])
+            await send_error(send, error, f"req-{desk.draw():016x}", [CHALLENGE])
         elif path == "/v1/models" and method in READING:
             await send_whole(send, 200, await models_list(desk), b"application/json")
         else:
-            await _pass_through(desk, scope, receive, send)
+            await _pass_through(desk, scope, receive, send, key)
 
     return app
 
 
-async def _pass_through(desk: Desk, scope: Scope, receive: Receive, send: Send) -> None:
+async def _pass_through(
+    desk: Desk, scope: Scope, receive: Receive, send: Send, key: ApiKey | None
+) -> None:
     found = route(scope["method"], scope["path"])
-    passage = new_passage(desk, scope, send, found)
+    passage = new_passage(desk, scope, send, found, key)
     if not found.proxied:
         await passage.answer(
             RouterError("not_found", f"{scope['path'][:200]} is not served here; /v1/... is")
         )
         return
+    if key is not None:
+        too_many = desk.keys.enter(key, desk.now_ms())
+        if too_many is not None:
+            await passage.refuse(too_many)
+            return
     request_id = passage.request_id
     desk.in_use[request_id] = desk.in_use.get(request_id, 0) + 1
     try:
@@ -47,6 +60,8 @@ async def _pass_through(desk: Desk, scope: Scope, receive: Receive, send: Send) 
             if chosen is None or not await AttemptRun(passage, chosen).run():
                 return
     finally:
+        if key is not None:
+            desk.keys.leave(key)
         left = desk.in_use[request_id] - 1
         if left:
             desk.in_use[request_id] = left

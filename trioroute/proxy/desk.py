@@ -24,6 +24,7 @@ from trioroute.events import (
 from trioroute.policy.commands import Arrive
 from trioroute.policy.retry_budget import RetryBudget
 from trioroute.proxy.ending import Ending
+from trioroute.proxy.keyring import Keyring
 from trioroute.proxy.line import Line
 from trioroute.proxy.upstream.upstreams import Upstreams
 from trioroute.proxy.watch import Watch
@@ -65,6 +66,7 @@ class Desk:
     count_unlogged: Callable[[], None]
     line: Line = attrs.field(factory=Line)
     budget: RetryBudget = attrs.field(factory=RetryBudget)
+    keys: Keyring = attrs.field(factory=Keyring)
     stopping: bool = False
     in_use: dict[str, int] = attrs.field(factory=dict)
     """Request ids under way, so that no two requests give an engine the same one."""

@@ -92,8 +92,9 @@ class AttemptRun(Attempt):
         scope = passage.scope
         upstream = desk.upstreams.of(self.replica, self.address)
         target: bytes = upstream.prefix + (scope.get("raw_path") or scope["path"].encode())
-        if scope["query_string"]:
-            target += b"?" + scope["query_string"]
+        query = desk.keys.without_keys(scope["query_string"])
+        if query:
+            target += b"?" + query
         client = scope.get("client")
         headers = to_upstream(
             passage.headers,
@@ -102,7 +103,7 @@ class AttemptRun(Attempt):
             peer=client[0] if client else "unknown",
             scheme=scope.get("scheme", "http"),
             authorization=desk.upstreams.authorizations.get(self.replica),
-            forward_client_auth=desk.settings.server.forward_client_auth,
+            forward_client_auth=desk.settings.server.forward_client_auth and not desk.keys,
         )
         if passage.body or scope["method"] in ("POST", "PUT", "PATCH"):
             headers.append((b"content-length", str(len(passage.body)).encode("ascii")))
@@ -113,10 +114,11 @@ class AttemptRun(Attempt):
 
     def _status_trouble(self, response: Answer) -> Trouble | None:
         status = response.status
-        if status in (401, 403) and self.replica in self.desk.upstreams.authorizations:
+        own = self.replica in self.desk.upstreams.authorizations
+        if status in (401, 403) and (own or self.desk.keys):
+            why = "refused the key this router has for it" if own else "wants a key, and has none"
             self.answer = RouterError(
-                "upstream_auth",
-                f"replica {self.replica} refused the key this router has for it (api_key_env)",
+                "upstream_auth", f"replica {self.replica} {why} (api_key_env)"
             )
             return Trouble("status", "router", status, False)
         busy_ms = self.desk.settings.eject.busy_default_ms

@@ -72,7 +72,7 @@ def to_upstream(
     """
     drop = _NOT_UPSTREAM | _named_in_connection(headers)
     if authorization is not None or not forward_client_auth:
-        drop = drop | {b"authorization", b"x-api-key"}
+        drop = drop | {b"authorization", b"x-api-key", b"api-key"}
     sent = [(b"host", host)]
     via: list[bytes] = []
     forwarded_for: list[bytes] = []

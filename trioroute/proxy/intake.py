@@ -32,6 +32,8 @@ class Intake:
     route: Route
     headers: RawHeaders
     body: bytes = attrs.field(repr=False)
+    project: str = ""
+    """Of the API key; it goes before the header, which anybody can send."""
     _first: dict[bytes, bytes] = attrs.field(init=False, repr=False)
     """The first value of each header: a dozen names are asked for."""
 
@@ -50,7 +52,7 @@ class Intake:
             parsed,
             self._header,
             model=self._model(parsed, digest),
-            project=self._header(pins.project_header) or "",
+            project=self.project or self._header(pins.project_header) or "",
             settings=pins,
             secret=self.secret,
             response=digest,

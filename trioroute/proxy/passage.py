@@ -28,6 +28,7 @@ from trioroute.proxy.paths import Route
 from trioroute.proxy.reply import send_error
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
 from trioroute.proxy.tap import Tap
+from trioroute.settings import ApiKey
 
 FULL = RouterError("overloaded", "every replica that may take this request is full", None, 1)
 
@@ -50,6 +51,7 @@ class Passage:
     route: Route
     headers: RawHeaders
     request_id: str
+    key: ApiKey | None = None
     body: bytes = b""
     profile: Profile | None = None
     attempt: int = 0
@@ -58,6 +60,10 @@ class Passage:
     had_500: bool = False
     answered: bool = False
     started_ns: int = attrs.field(factory=time.perf_counter_ns)
+
+    @property
+    def key_name(self) -> str | None:
+        return None if self.key is None else self.key.name
 
     async def read(self, receive: Receive) -> bool:
         """Read body and profile; False when the request was answered with an error."""
@@ -71,6 +77,7 @@ class Passage:
             self.route,
             self.headers,
             self.body,
+            self.key.project if self.key is not None else "",
         )
         try:
             self.profile = intake.profile()
@@ -169,6 +176,7 @@ class Passage:
             tried=self.tried,
             earlier=self.earlier,
             blocks=self.profile.blocks,
+            key=self.key_name,
         )
 
     def _decide(self) -> Chosen | RouterError | None:
@@ -223,7 +231,11 @@ class Passage:
         if model is not None and not self._known(model):
             model = None
         command = Refuse(
-            at_ms=self.desk.now_ms(), request_id=self.request_id, code=code, model=model
+            at_ms=self.desk.now_ms(),
+            request_id=self.request_id,
+            code=code,
+            model=model,
+            key=self.key_name,
         )
         with suppress(JournalFull, LogError):  # answered all the same; readiness shows the trouble
             self.desk.router.handle(command)
@@ -233,7 +245,7 @@ class Passage:
         await send_error(self.send, error, self.request_id, extra)
 
 
-def new_passage(desk: Desk, scope: Scope, send: Send, route: Route) -> Passage:
+def new_passage(desk: Desk, scope: Scope, send: Send, route: Route, key: ApiKey | None) -> Passage:
     headers = scope["headers"]
     request_id = harmless_request_id(headers) or f"req-{desk.draw():016x}"
-    return Passage(desk, scope, send, route, headers, request_id)
+    return Passage(desk, scope, send, route, headers, request_id, key)

@@ -9,6 +9,9 @@ from trioroute.settings.addresses import is_loopback as is_loopback
 from trioroute.settings.addresses import parse_address as parse_address
 from trioroute.settings.addresses import parse_replica_url as parse_replica_url
 from trioroute.settings.addresses import same_place as same_place
+from trioroute.settings.api_keys import ApiKey as ApiKey
+from trioroute.settings.api_keys import key_digest as key_digest
+from trioroute.settings.api_keys import new_key as new_key
 from trioroute.settings.errors import BadValue as BadValue
 from trioroute.settings.errors import Problem as Problem
 from trioroute.settings.errors import SettingsError as SettingsError

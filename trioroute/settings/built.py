@@ -8,6 +8,7 @@ from trioroute.settings.kinds import (
     file,
     number,
     size,
+    table,
     text,
     texts,
     thousandths,
@@ -36,7 +37,10 @@ _SESSION_FIELDS = (
 _GRACE = "From the signal on, how long running requests may go on before they are ended."
 _SETTLE = "After SIGTERM, how long new requests are still taken while readiness already fails."
 _REVEAL = "Whether responses carry the x-trioroute-replica and x-trioroute-reason headers."
-_AUTH = "Whether the client's Authorization header is passed on to the replica."
+_AUTH = "Whether the client's credentials go on to the replica; not where API keys are set here."
+_TOKEN_ENV = "Variable with the admin port's token; needed when admin is not on loopback."
+_KEYS_FILE = "File of API keys, one name:sha256[:project] a line; trioroute key new makes one."
+_KEYS = "API keys: name, sha256, project, requests_per_minute, max_in_flight of each."
 _GATE_WAIT = "How long a first byte waits for a slow log before on_failure applies."
 _LITERAL = "counted carries a scrape forward by what was sent since; literal does not (RULES 3)."
 _RESET = "Unbroken time LIVE after which the count of ejects in a row is 0 (RULES 6.8)."
@@ -48,11 +52,13 @@ SECTIONS: tuple[KeyInfo, ...] = (
     *section(
         "server",
         ("name", _NAME, '"r1"', "The router's name; its decisions are NAME/1, NAME/2, ..."),
-        ("listen", address(loopback=False), '"127.0.0.1:8080"', "Where clients connect."),
-        ("admin", address(loopback=True), '"127.0.0.1:9090"', "Dashboard, metrics and admin API."),
+        ("listen", address(), '"127.0.0.1:8080"', "Where clients connect."),
+        ("admin", address(), '"127.0.0.1:9090"', "Dashboard, metrics and admin API."),
+        ("admin_token_env", variable(), '""', _TOKEN_ENV),
         ("tls_cert", file(), '""', "PEM file of the certificate chain of the data port."),
         ("tls_key", file(), '""', "PEM file of the private key that belongs to tls_cert."),
         ("max_body_bytes", size(1, TEBIBYTE), '"64MiB"', "Larger request bodies are refused."),
+        ("api_keys_file", file(), '""', _KEYS_FILE),
         ("forward_client_auth", truth(), "true", _AUTH),
         ("reveal", truth(), "true", _REVEAL),
         ("graceful_timeout", duration(0), '"120s"', _GRACE),
@@ -196,6 +202,9 @@ SECTIONS: tuple[KeyInfo, ...] = (
         ("max_in_flight", number(0, MILLION), "0", "Most requests at once a replica; 0: no limit."),
     ),
 )
+
+BESIDE = (KeyInfo("server.api_keys", table(), "[]", _KEYS),)
+"""Built keys that are kept beside the sections: the log holds none of what they say."""
 
 ENGINES = choice("vllm", other="only vLLM's metrics are understood so far")
 REPLICA_NAME = text(

@@ -1,13 +1,15 @@
 """What no single key can tell: settings that contradict each other, files that are not there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
 
 from trioroute.events.sections import InForce
-from trioroute.settings.addresses import parse_address
+from trioroute.settings.addresses import is_loopback, parse_address
 from trioroute.settings.quantities import duration_text
+
+TOKEN_CHARS_MIN = 16
 
 
 @attrs.frozen
@@ -36,6 +38,13 @@ def clashes(in_force: InForce) -> Iterator[Clash]:
             f"server.listen and server.admin have the same port {listen}",
             "give each its own port",
         )
+    host = parse_address(server.admin)[0]
+    if not server.admin_token_env and not is_loopback(host):
+        yield Clash(
+            ("server.admin", "server.admin_token_env"),
+            f"server.admin ({server.admin}) is not on loopback and there is no admin token",
+            "name a variable that holds one in server.admin_token_env, or stay on 127.0.0.1",
+        )
     if bool(server.tls_cert) != bool(server.tls_key):
         given, missing = ("tls_cert", "tls_key") if server.tls_cert else ("tls_key", "tls_cert")
         yield Clash(
@@ -45,9 +54,23 @@ def clashes(in_force: InForce) -> Iterator[Clash]:
         )
 
 
+def weak_token(in_force: InForce, environ: Mapping[str, str]) -> Iterator[Clash]:
+    """An admin token that is not there, or can be guessed."""
+    name = in_force.server.admin_token_env
+    token = environ.get(name, "")
+    if not name or (len(token) >= TOKEN_CHARS_MIN and token.isascii() and token.isprintable()):
+        return
+    why = f"has fewer than {TOKEN_CHARS_MIN} plain characters" if token else "is not set"
+    yield Clash(
+        ("server.admin_token_env",),
+        f"names a variable that {why}",
+        "export a long random text, as `trioroute key new admin` makes one",
+    )
+
+
 def unreadable_files(in_force: InForce) -> Iterator[Clash]:
     """Files that settings name and this process cannot read. Only for a router about to start."""
-    for name in ("tls_cert", "tls_key"):
+    for name in ("tls_cert", "tls_key", "api_keys_file"):
         path = getattr(in_force.server, name)
         if not path:
             continue
@@ -56,4 +79,4 @@ def unreadable_files(in_force: InForce) -> Iterator[Clash]:
                 stream.read(1)
         except OSError as error:
             why = error.strerror or type(error).__name__
-            yield Clash((f"server.{name}",), f"cannot be read: {why}", "name a readable PEM file")
+            yield Clash((f"server.{name}",), f"cannot be read: {why}", "name a readable file")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from trioroute.settings.addresses import is_loopback, parse_address
+from trioroute.settings.addresses import parse_address
 from trioroute.settings.errors import BadValue, shown
 from trioroute.settings.quantities import (
     duration_text,
@@ -175,19 +175,14 @@ def _item(item: Kind, raw: object) -> object:
         raise BadValue(f"holds {shown(raw)}, which {bad.message}", bad.remedy) from None
 
 
-def address(*, loopback: bool) -> Kind:
-    """``HOST:PORT`` to listen on. ``loopback``: refused elsewhere."""
+def address() -> Kind:
+    """``HOST:PORT`` to listen on."""
 
     def parse(value: object) -> object:
-        host, _ = parse_address(value)
-        if loopback and not is_loopback(host):
-            raise BadValue(
-                "is not on loopback, and the admin token that would protect it is not built yet",
-                'write "127.0.0.1:9090" and reach it through a tunnel',
-            )
+        parse_address(value)
         return value
 
-    return Kind("HOST:PORT" + (" on loopback" if loopback else ""), parse)
+    return Kind("HOST:PORT", parse)
 
 
 def file() -> Kind:

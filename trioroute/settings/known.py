@@ -4,7 +4,14 @@ from collections.abc import Mapping
 
 from trioroute.settings import unbuilt
 from trioroute.settings.addresses import parse_replica_url, url_shown
-from trioroute.settings.built import API_KEY_ENV, ENGINES, MODELS, REPLICA_NAME, SECTIONS
+from trioroute.settings.built import (
+    API_KEY_ENV,
+    BESIDE,
+    ENGINES,
+    MODELS,
+    REPLICA_NAME,
+    SECTIONS,
+)
 from trioroute.settings.keys import KeyInfo, table_of
 from trioroute.settings.kinds import Kind
 
@@ -18,7 +25,7 @@ REPLICA: tuple[KeyInfo, ...] = (
 )
 
 _SECTION_ORDER = tuple(dict.fromkeys(row.key.split(".")[0] for row in SECTIONS))
-_FILE_KEYS = (*SECTIONS, *unbuilt.SERVER, *unbuilt.LOG)
+_FILE_KEYS = (*SECTIONS, *BESIDE, *unbuilt.SERVER, *unbuilt.LOG)
 
 KNOWN_KEYS: Mapping[str, KeyInfo] = table_of(
     (

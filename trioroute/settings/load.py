@@ -9,8 +9,9 @@ import attrs
 from cattrs import Converter
 
 from trioroute.events.sections import InForce
-from trioroute.settings import sources
-from trioroute.settings.checks import Clash, clashes, unreadable_files
+from trioroute.settings import api_keys, sources
+from trioroute.settings.api_keys import ApiKey
+from trioroute.settings.checks import Clash, clashes, unreadable_files, weak_token
 from trioroute.settings.errors import BadValue, Problem, SettingsError
 from trioroute.settings.keys import KeyInfo
 from trioroute.settings.known import KNOWN_KEYS
@@ -37,6 +38,7 @@ class Settings:
     source: str | None
     digest: str = ""
     blank: bool = False
+    api_keys: tuple[ApiKey, ...] = ()
 
 
 @attrs.frozen
@@ -59,6 +61,7 @@ class Draft:
     problems: list[tuple[int, Problem]] = attrs.field(factory=list)
     replicas: tuple[ReplicaSetting, ...] = ()
     replicas_from: Taken = Taken(0, sources.COMMAND_LINE, "")
+    api_keys: tuple[ApiKey, ...] = ()
     rank: int = 0
 
     def take(self, items: Iterable[sources.Given | Problem]) -> None:
@@ -68,6 +71,8 @@ class Draft:
                 self.problems.append((self.rank, item))
             elif item.key in {"replica", "replicas"}:
                 self._take_replicas(item)
+            elif item.key == "server.api_keys":
+                self.take_api_keys(api_keys.from_entries(item.place, item.value))
             else:
                 self._take_value(item, KNOWN_KEYS[item.key])
 
@@ -79,6 +84,13 @@ class Draft:
         problems = [item for item in found if isinstance(item, Problem)]
         problems += clashing(given.place, self.replicas)
         self.problems += [(self.rank, problem) for problem in problems]
+
+    def take_api_keys(self, found: Iterable[ApiKey | Problem]) -> None:
+        for item in found:
+            if isinstance(item, Problem):
+                self.problems.append((self.rank, item))
+            else:
+                self.api_keys += (item,)
 
     def _take_value(self, given: sources.Given, info: KeyInfo) -> None:
         value = given.value
@@ -143,18 +155,22 @@ def load(
         file = sources.ReadFile({}, "")
     tables = file.tables
     draft.take(sources.from_tables(str(named), tables))
-    entries = tables.get("replica")
-    secrets = sources.named_secrets(entries if isinstance(entries, list) else ())
+    secrets = sources.named_secrets(tables, environ)
     draft.take(sources.from_environment(environ, secrets))
     draft.take(sources.from_overrides(overrides))
     in_force = draft.in_force(InForce())
-    draft.blame((*clashes(in_force), *unreadable_files(in_force)), sources.COMMAND_LINE)
+    apart = (*unreadable_files(in_force), *weak_token(in_force, environ))
+    draft.blame((*clashes(in_force), *apart), sources.COMMAND_LINE)
+    if in_force.server.api_keys_file and not draft.problems:
+        draft.take_api_keys(api_keys.from_file(in_force.server.api_keys_file))
+    place = in_force.server.api_keys_file or str(named)
+    draft.problems += [(draft.rank, one) for one in api_keys.clashing(place, draft.api_keys)]
     source = draft.replicas_from
     missing = without_key(source.place, draft.replicas, environ)
     draft.problems += [(source.rank, problem) for problem in missing]
     draft.raise_problems()
     source_file = None if named is None else str(named)
-    return Settings(in_force, draft.replicas, source_file, file.digest, not tables)
+    return Settings(in_force, draft.replicas, source_file, file.digest, not tables, draft.api_keys)
 
 
 def with_changes(

@@ -28,8 +28,9 @@ This page is made from the table the router itself reads (`tools/reference`). Do
 - **Durations** are seconds (`3`, `0.5`) or text (`"250ms"`, `"3s"`, `"1h30m"`). **Sizes** are
   bytes or text (`"64MiB"` is 2^20, `"64MB"` 10^6). Numbers with a fraction have at most three
   digits after the point.
-- **Secrets** come from the environment only. `api_key_env` names a variable; its value is never
-  logged, shown or written into the event log.
+- **Secrets** come from the environment only: `api_key_env` and `admin_token_env` name variables,
+  whose values are never logged, shown or written into the event log. Of clients' API keys only
+  SHA-256 hashes are kept: `trioroute key new NAME`.
 - **Changes**: SIGHUP, or `POST /reload` on the admin port, reads the file again. It applies as a
   whole or not at all, and touches nothing in flight; what was applied is in the log. Keys marked
   *restart* keep their value until the next start, and a reload names those that changed. The log

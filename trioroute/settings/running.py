@@ -13,6 +13,8 @@ RELOADED_SECTIONS = frozenset(
 )
 RELOADED_KEYS = frozenset(
     {
+        "server.api_keys",
+        "server.api_keys_file",
         "server.forward_client_auth",
         "server.reveal",
         "server.graceful_timeout",

@@ -5,7 +5,7 @@ import difflib
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
@@ -18,6 +18,8 @@ COMMAND_LINE = "command line"
 CONFIG_VARIABLE = "TRIOROUTE_CONFIG"
 REPLICAS_VARIABLE = "TRIOROUTE_REPLICAS"
 DIGEST_DIGITS = 16
+ADMIN_TOKEN_VARIABLE = "TRIOROUTE_ADMIN_TOKEN"
+"""Where ``trioroute replica`` finds the token of the admin port; no key of the settings."""
 _PREFIX = "TRIOROUTE_"
 _MOST_BYTES = 1 << 20
 _SECTIONS = sections_of(KNOWN_KEYS)
@@ -153,7 +155,12 @@ def from_overrides(
             yield unknown(place, key)
 
 
-def named_secrets(entries: Iterable[object]) -> frozenset[str]:
-    """The variables that ``api_key_env`` of replica tables names, whatever else is wrong there."""
-    names = (entry.get("api_key_env") for entry in entries if isinstance(entry, dict))
+def named_secrets(tables: Mapping[str, object], environ: Mapping[str, str]) -> frozenset[str]:
+    """The variables that hold secrets by what the file says, whatever else is wrong there."""
+    replicas, server = tables.get("replica"), tables.get("server")
+    entries = replicas if isinstance(replicas, list) else []
+    names = [entry.get("api_key_env") for entry in entries if isinstance(entry, dict)]
+    if isinstance(server, dict):
+        names.append(server.get("admin_token_env"))
+    names += [environ.get("TRIOROUTE_SERVER_ADMIN_TOKEN_ENV"), ADMIN_TOKEN_VARIABLE]
     return frozenset(name for name in names if isinstance(name, str))

@@ -1,7 +1,7 @@
 """Keys that are documented but not built: refused with the reason, never quietly ignored."""
 
 from trioroute.settings.keys import NEVER, KeyInfo
-from trioroute.settings.kinds import Kind, duration, file, size, table, text, texts, variable
+from trioroute.settings.kinds import Kind, duration, size, table, text, texts
 
 _AGE = duration(0)
 _SIZE = size(0, 1 << 50)
@@ -16,30 +16,6 @@ def _key(key: str, kind: Kind, default: str, doc: str, reason: str, off: object)
 
 
 SERVER = (
-    _key(
-        "server.admin_token_env",
-        variable(),
-        '""',
-        "The variable that holds the admin port's token.",
-        "the admin port knows no token and stays on loopback",
-        "",
-    ),
-    _key(
-        "server.api_keys_file",
-        file(),
-        '""',
-        "A file of API keys, one name:sha256[:project] a line.",
-        "the data port checks no keys; put a proxy that does in front of it",
-        "",
-    ),
-    _key(
-        "server.api_keys",
-        table(),
-        "[]",
-        "API keys with their project and limits.",
-        "the data port checks no keys; put a proxy that does in front of it",
-        [],
-    ),
     _key(
         "server.cors_origins",
         texts(_WORD),

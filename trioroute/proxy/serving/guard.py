@@ -48,6 +48,10 @@ class GuardedApp:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
+            if self._hub.door is not None:
+                turned_away = self._hub.door(scope["raw_path"], scope["headers"])
+                if turned_away is not None:
+                    raise turned_away
             body = await self._read_body(receive)
         except Refusal as refusal:
             self._hub.refused(refusal.code)

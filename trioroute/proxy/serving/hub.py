@@ -1,15 +1,18 @@
 """What the connections of one server share: the watch, the sweep, the count, the clock line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from email.utils import formatdate
 
 import trio
 
 from trioroute.proxy.serving.hangup import HangupWatch
 from trioroute.proxy.serving.limits import ServerLimits
+from trioroute.proxy.serving.refusal import Refusal
 from trioroute.proxy.serving.wire import Wire
 
 MAX_SWEEP_S = 1.0
+
+Door = Callable[[bytes, Sequence[tuple[bytes, bytes]]], Refusal | None]
 
 
 class Hub:
@@ -18,8 +21,15 @@ class Hub:
     `on_refusal(code)` is called once for each request the server answers itself (refusal.py).
     """
 
-    def __init__(self, limits: ServerLimits, on_refusal: Callable[[str], None] | None) -> None:
+    def __init__(
+        self,
+        limits: ServerLimits,
+        on_refusal: Callable[[str], None] | None,
+        door: Door | None = None,
+    ) -> None:
         self.limits = limits
+        self.door = door
+        """Says who does not get in, from path and headers, before a body is read."""
         self.draining = False
         """No connection is kept open after a response."""
         self.ending = False

@@ -90,6 +90,10 @@ class LeanConnection:
             if request.upgrade in HANDED_OVER:
                 self._buffer = head + self._buffer
                 return True
+            if self._hub.door is not None:
+                refusal = self._hub.door(request.path, request.headers)
+                if refusal is not None:
+                    raise refusal
             body = b""
             if request.content_length or request.chunked:
                 taken = await self._read_body(request)

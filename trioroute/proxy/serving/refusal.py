@@ -13,19 +13,22 @@ class Refusal(Exception):
     """A request that is answered by the server itself and never reaches the application.
 
     `code` is one of invalid_request, uri_too_long, headers_too_large, body_too_large,
-    request_timeout, unsupported_version, overloaded, internal_error.
+    request_timeout, unsupported_version, overloaded, internal_error; or what a door says.
     """
 
     status: int
     code: str
     message: str
+    kind: str = ""
+    extra: tuple[tuple[bytes, bytes], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.status} {self.code}: {self.message}"
 
     def body(self) -> bytes:
         """The error in OpenAI's shape, so that the official clients show the message."""
-        kind = "server_error" if self.status in (500, 503) else "invalid_request_error"
+        made = "server_error" if self.status in (500, 503) else "invalid_request_error"
+        kind = self.kind or made
         error = {
             "message": self.message[:MAX_MESSAGE],
             "type": kind,
@@ -39,6 +42,7 @@ class Refusal(Exception):
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(self.body())),
+            *self.extra,
         ]
         if self.status == 503:
             headers.append((b"retry-after", b"1"))

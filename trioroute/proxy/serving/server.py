@@ -1,6 +1,7 @@
 """Serves an ASGI application over HTTP: hypercorn's worker, our sockets, lean connections."""
 
 import logging
+import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypercorn.config import Config, Sockets
 
 from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.guard import GuardedApp
-from trioroute.proxy.serving.hub import Hub
+from trioroute.proxy.serving.hub import Door, Hub
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.seam import break_stream, lean_worker
 from trioroute.proxy.serving.sockets import listen_on
@@ -35,6 +36,7 @@ async def serve_http(
     tls_cert: str | None = None,
     tls_key: str | None = None,
     on_refusal: Callable[[str], None] | None = None,
+    door: Door | None = None,
     task_status: trio.TaskStatus[list[tuple[str, int]]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until `shutdown` is set and the requests in flight have ended.
@@ -45,36 +47,43 @@ async def serve_http(
     accepted, idle connections close, and after `limits.graceful_timeout_s` the rest is cancelled.
     From `drain` on, if it is given, new connections are still served, but none is kept open.
     With `tls_cert` and `tls_key` (PEM files) all addresses speak TLS, HTTP/1.1 and HTTP/2.
-    `on_refusal(code)` is called for each request that never reached the application.
+    `on_refusal(code)` is called for each request that never reached the application. `door` turns
+    requests away by path and headers, before their body is read.
 
     Raises ValueError or OSError naming the listen address or file that is unusable.
     """
     config = _config(limits, tls_cert, tls_key)
-    hub = Hub(limits, on_refusal)
-    # Hypercorn types each kind of scope and message; an application here sees mappings.
-    guarded = cast("Any", GuardedApp(hub, app, break_stream))
+    hub = Hub(limits, on_refusal, door)
+    guarded = GuardedApp(hub, app, break_stream)
     sockets = await listen_on(listen, limits)
     bound = [sock.getsockname()[:2] for sock in sockets]
-    worker = lean_worker(hub, app)
-    if worker is not None:
-        for sock in sockets:
-            sock.listen(limits.backlog)
-        sort = Sockets(sockets, [], []) if config.ssl_enabled else Sockets([], sockets, [])
-        serve: Worker = partial(worker, ASGIWrapper(guarded), config, sockets=sort)
-    else:
-        logger.warning(
-            "hypercorn's TCPServer is not where it was: serving on its own connections, which "
-            "cost about ten times the CPU; install the hypercorn version pyproject.toml names"
-        )
-        config.bind = [f"fd://{sock.detach()}" for sock in sockets]
-        serve = partial(hypercorn.trio.serve, guarded, config, mode="asgi")
-
+    serve = _worker(hub, app, guarded, config, sockets)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hub.watch.run)
         nursery.start_soon(hub.run)
         nursery.start_soon(hub.drain_after, drain, shutdown)
         await _run_worker(serve, shutdown, bound, task_status)
         nursery.cancel_scope.cancel()
+
+
+def _worker(
+    hub: Hub, app: ASGIApp, guarded: GuardedApp, config: Config, sockets: list[socket.socket]
+) -> Worker:
+    """Hypercorn's worker with lean connections, or unchanged hypercorn where that has moved."""
+    # Hypercorn types each kind of scope and message; an application here sees mappings.
+    stock = cast("Any", guarded)
+    worker = lean_worker(hub, app)
+    if worker is not None:
+        for sock in sockets:
+            sock.listen(hub.limits.backlog)
+        sort = Sockets(sockets, [], []) if config.ssl_enabled else Sockets([], sockets, [])
+        return partial(worker, ASGIWrapper(stock), config, sockets=sort)
+    logger.warning(
+        "hypercorn's TCPServer is not where it was: serving on its own connections, which "
+        "cost about ten times the CPU; install the hypercorn version pyproject.toml names"
+    )
+    config.bind = [f"fd://{sock.detach()}" for sock in sockets]
+    return partial(hypercorn.trio.serve, stock, config, mode="asgi")
 
 
 async def _run_worker(

@@ -1,0 +1,82 @@
+"""API keys in the configuration: hashes only, and never shown."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.settings.writing import loaded
+from trioroute.settings import ApiKey, SettingsError, key_digest, load
+
+HASH = key_digest("tr-canary")
+OTHER = key_digest("tr-other")
+
+
+def problems(path: Path, text: str) -> list[str]:
+    path.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load(path, environ={})
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_keys_come_from_the_file_and_from_their_own_file(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"# ours\n\n b : {OTHER.upper()} : p2 \n")
+    found = loaded(
+        tmp_path,
+        f'[server]\napi_keys_file = "{keys}"\n[[server.api_keys]]\nname = "a"\n'
+        f'sha256 = "{HASH}"\nproject = "p1"\nrequests_per_minute = 60\nmax_in_flight = 4\n',
+    )
+    assert found.api_keys == (
+        ApiKey(name="a", sha256=HASH, project="p1", requests_per_minute=60, max_in_flight=4),
+        ApiKey(name="b", sha256=OTHER, project="p2"),
+    )
+    assert HASH not in repr(found)
+    assert HASH not in repr(found.in_force)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        'name = "a"',
+        f'sha256 = "{HASH}"',
+        'name = "a"\nsha256 = "tr-canary"',
+        f'name = "two words"\nsha256 = "{HASH}"',
+        f'name = "a"\nsha256 = "{HASH}"\nkey = "tr-canary"',
+        f'name = "a"\nsha256 = "{HASH}"\nmax_in_flight = -1',
+    ],
+)
+def test_an_entry_that_cannot_be_used_is_told_without_its_secret(
+    tmp_path: Path, entry: str
+) -> None:
+    told = problems(tmp_path / "t.toml", f"[[server.api_keys]]\n{entry}\n")
+    assert all("server.api_keys[0]" in line for line in told)
+    assert not any("tr-canary" in line or HASH in line for line in told)
+
+
+@pytest.mark.parametrize("line", ["a", "a:tr-canary", f"a:{HASH}:p:x", f"a b:{HASH}", "tr-canary"])
+def test_a_line_that_cannot_be_used_is_named_by_its_number(tmp_path: Path, line: str) -> None:
+    (tmp_path / "keys").write_text(f"# first\n{line}\n")
+    (told,) = problems(tmp_path / "t.toml", f'[server]\napi_keys_file = "{tmp_path / "keys"}"\n')
+    assert "line 2" in told
+    assert "tr-canary" not in told
+    assert HASH not in told
+
+
+def test_a_name_or_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    entries = "".join(
+        f'[[server.api_keys]]\nname = "{name}"\nsha256 = "{sha}"\n'
+        for name, sha in (("a", HASH), ("a", OTHER), ("c", HASH))
+    )
+    told = problems(tmp_path / "t.toml", entries)
+    assert ["is used twice" in line or "is the same key" in line for line in told] == [True, True]
+
+
+@pytest.mark.parametrize("token", [None, "short", "with a ümlaut that is long"])
+def test_an_admin_token_is_there_and_long(tmp_path: Path, token: str | None) -> None:
+    (tmp_path / "t.toml").write_text('[server]\nadmin = "0.0.0.0:0"\nadmin_token_env = "TOKEN_X"\n')
+    environ = {} if token is None else {"TOKEN_X": token}
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path / "t.toml", environ=environ)
+    assert "admin_token_env" in str(caught.value)
+    assert token is None or token not in str(caught.value)
+    load(tmp_path / "t.toml", environ={"TOKEN_X": "0123456789abcdef"})

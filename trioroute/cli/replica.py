@@ -1,0 +1,105 @@
+"""``trioroute replica``: see and change the fleet of a running router."""
+
+import json
+import os
+import sys
+from typing import Any
+
+import click
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+from trioroute.settings import BadValue, parse_replica_option
+from trioroute.settings.sources import ADMIN_TOKEN_VARIABLE
+
+ADMIN = "http://127.0.0.1:9090"
+TIMEOUT_S = 10.0
+VERBS = ("list", "add", "remove", "drain", "undrain", "eject")
+EPILOG = """\b
+Examples:
+  trioroute replica list
+  trioroute replica add gpu3=http://10.0.0.3:8000 --why "more load"
+  trioroute replica drain gpu1
+  trioroute replica remove gpu3 --admin http://10.0.0.9:9090
+"""
+
+
+@click.command("replica", epilog=EPILOG)
+@click.argument("verb", type=click.Choice(VERBS))
+@click.argument("name", required=False, metavar="[NAME | [NAME=]URL]")
+@click.option("--admin", default=ADMIN, show_default=True, help="Admin port of the router.")
+@click.option(
+    "--token-env",
+    default=ADMIN_TOKEN_VARIABLE,
+    show_default=True,
+    help="Variable that holds the admin token.",
+)
+@click.option("--why", default="", help="A reason, for the event log.")
+@click.option("--now", is_flag=True, help="remove: do not wait until nothing runs there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+def replica_command(
+    verb: str, name: str | None, admin: str, token_env: str, why: str, now: bool, as_json: bool
+) -> None:
+    """List, add, remove, drain, undrain or eject replicas of a running router.
+
+    Every change is an event in its log, with the reason given. A removed replica is drained first
+    and leaves when nothing runs there any more. An ejected one comes back by itself after its
+    cooldown; a drained one when it is undrained.
+    """
+    if (name is None) != (verb == "list"):
+        raise click.UsageError("list takes no name" if verb == "list" else f"{verb} whom? NAME")
+    token = os.environ.get(token_env, "")
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    with httpx.Client(
+        base_url=admin.rstrip("/"), headers=headers, timeout=TIMEOUT_S, trust_env=False
+    ) as client:
+        try:
+            answer = _ask(client, verb, name or "", why, now=now)
+            told: Any = answer.json()
+        except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as error:
+            click.echo(f"trioroute: no answer of an admin port at {admin}: {error}", err=True)
+            sys.exit(1)
+    if answer.is_error:
+        click.echo(f"trioroute: {_message(told, answer.status_code)}", err=True)
+        sys.exit(1)
+    if as_json:
+        click.echo(json.dumps(told["replicas"] if verb == "list" else told))
+    elif verb == "list":
+        _show(told["replicas"])
+    else:
+        click.echo(f"{told['replica']}: {told['state']}, {told['in_flight']} in flight")
+        if "note" in told:
+            click.echo(f"note: {told['note']}", err=True)
+
+
+def _ask(client: httpx.Client, verb: str, name: str, why: str, *, now: bool) -> httpx.Response:
+    asked = {"why": why} if why else {}
+    if verb == "list":
+        return client.get("/state")
+    if verb == "add":
+        try:
+            replica = parse_replica_option(name)
+        except BadValue as bad:
+            raise click.UsageError(f"{bad}, with or without NAME= before it") from None
+        body = {"name": replica.name, "url": replica.url}
+        return client.post("/replicas", params=asked, json=body)
+    if verb == "remove":
+        return client.delete(f"/replicas/{name}", params={**asked, **({"now": ""} if now else {})})
+    return client.post(f"/replicas/{name}/{verb}", params=asked)
+
+
+def _message(told: object, status: int) -> str:
+    error = told.get("error") if isinstance(told, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return str(message) if message else f"status {status}"
+
+
+def _show(replicas: list[dict[str, Any]]) -> None:
+    columns = ("name", "state", "url", "source", "in_flight", "running", "waiting", "eject_count")
+    table = Table(box=None)
+    for column in columns:
+        table.add_column(column.replace("_", " "), no_wrap=True)
+    for replica in replicas:
+        table.add_row(*("-" if replica[key] is None else str(replica[key]) for key in columns))
+    Console(width=None if sys.stdout.isatty() else 200).print(table)

@@ -1,0 +1,52 @@
+"""Who gets in: the API key is asked for before a body is read (HTTP.md)."""
+
+from contextlib import suppress
+
+import attrs
+
+from eventlog import LogError
+from trioroute.policy.commands import Refuse
+from trioroute.proxy.desk import Desk
+from trioroute.proxy.errors import RouterError
+from trioroute.proxy.headers import RawHeaders, harmless_request_id
+from trioroute.proxy.keyring import UNAUTHENTICATED
+from trioroute.proxy.serving.refusal import Refusal
+
+HEALTH_PATHS = ("/health", "/ping")
+CHALLENGE = (b"www-authenticate", b'Bearer realm="trioroute"')
+LOGGED_A_SECOND = 10
+
+
+@attrs.define
+class Door:
+    """Turns strangers away, and logs at most ten of them a second: they must not fill a disk."""
+
+    desk: Desk
+    _second: int = 0
+    _logged: int = 0
+
+    def __call__(self, path: bytes, headers: RawHeaders) -> Refusal | None:
+        """What the server answers before it reads a body; None: come in."""
+        if not self.desk.keys or path.decode("latin-1") in HEALTH_PATHS:
+            return None
+        if self.desk.keys.whose(headers) is not None:
+            return None
+        error = self.turn_away(headers)
+        return Refusal(
+            error.status, error.code, error.message, "authentication_error", (CHALLENGE,)
+        )
+
+    def turn_away(self, headers: RawHeaders) -> RouterError:
+        """Note it in the log."""
+        desk = self.desk
+        now_ms = desk.now_ms()
+        if now_ms // 1000 != self._second:
+            self._second, self._logged = now_ms // 1000, 0
+        self._logged += 1
+        if self._logged <= LOGGED_A_SECOND:
+            request_id = harmless_request_id(headers) or f"req-{desk.draw():016x}"
+            with suppress(LogError):
+                desk.router.handle(
+                    Refuse(at_ms=now_ms, request_id=request_id, code="invalid_api_key")
+                )
+        return UNAUTHENTICATED
