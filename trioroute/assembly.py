@@ -27,6 +27,7 @@ from trioroute.events.words import Cause, ChangedBy
 from trioroute.observe import HealthNotes, Timings
 from trioroute.policy import RULES_VERSION
 from trioroute.policy import commands as c
+from trioroute.proxy.access_log import access_log_of
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.upstream.upstreams import Upstreams
 from trioroute.proxy.watch import Watch
@@ -105,6 +106,7 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
         measure_overhead=timings.overhead.observe_ns,
     )
     desk.keys.renew(settings.api_keys)
+    desk.access_log = access_log_of(in_force.server.access_log)
     return Parts(settings, store, journal, router, desk, timings, directory, now_ms, recovered)
 
 

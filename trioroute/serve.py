@@ -26,6 +26,7 @@ from trioroute.changes import RunningChanges
 from trioroute.events import InForce
 from trioroute.observe import AdminDesk, admin_app, watch_loop_lag
 from trioroute.policy import commands as c
+from trioroute.proxy.access_log import AccessLog
 from trioroute.proxy.app import proxy_app
 from trioroute.proxy.door import Door
 from trioroute.proxy.serving.asgi import ASGIApp
@@ -182,6 +183,8 @@ async def _serve(
         nursery.start_soon(tick, parts)
         nursery.start_soon(upkeep(parts).run)
         nursery.start_soon(parts.desk.watch.run)
+        if isinstance(parts.desk.access_log, AccessLog):
+            nursery.start_soon(parts.desk.access_log.run)
         nursery.start_soon(watch_loop_lag, parts.timings, time.perf_counter_ns, LOOP_LAG_EVERY_MS)
         await nursery.start(changes.rounds.run)
         admin = await nursery.start(

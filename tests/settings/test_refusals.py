@@ -12,11 +12,8 @@ from trioroute.settings import KNOWN_KEYS, SettingsError, load
 @pytest.mark.parametrize(
     "line, key",
     [
-        ('[server]\ncors_origins = ["*"]', "server.cors_origins"),
         ("[server]\nheartbeat = 5", "server.heartbeat"),
         ('[server]\nheartbeat = "often"', "server.heartbeat"),
-        ('[server]\naccess_log = "stderr"', "server.access_log"),
-        ("[server]\naccess_log = false", "server.access_log"),
         ('[log]\non_failure = "serve"', "log.on_failure"),
         ('[log]\nretain_age = "14d"', "log.retain_age"),
         ('[log]\nretain_bytes = "20GiB"', "log.retain_bytes"),

@@ -158,6 +158,8 @@ class Server:
     api_keys_file: str = ""
     forward_client_auth: bool = True
     reveal: bool = True
+    cors_origins: tuple[str, ...] = ()
+    access_log: str = "off"
     graceful_timeout_ms: int = 120_000
     settle_ms: int = 1000
 

@@ -1,15 +1,16 @@
 """The data port as an ASGI application: sorts paths, and walks a request through its attempts."""
 
+from trioroute.proxy.access_log import Request
+from trioroute.proxy.cors import answer_preflight, is_preflight, with_cors
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.dispatch import AttemptRun
 from trioroute.proxy.door import CHALLENGE, HEALTH_PATHS, Door
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.models import models_list
-from trioroute.proxy.passage import new_passage
+from trioroute.proxy.passage import Passage, new_passage
 from trioroute.proxy.paths import route
 from trioroute.proxy.reply import send_error, send_whole
 from trioroute.proxy.serving.asgi import ASGIApp, Receive, Scope, Send
-from trioroute.settings import ApiKey
 
 READING = ("GET", "HEAD")
 
@@ -19,31 +20,46 @@ def proxy_app(desk: Desk) -> ASGIApp:
     door = Door(desk)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        path: str = scope["path"]
-        method: str = scope["method"]
-        key = desk.keys.whose(scope["headers"]) if desk.keys else None
-        if path in HEALTH_PATHS:
-            await _health(desk, method, send)
-        elif key is None and desk.keys:
-            error = door.turn_away(scope["headers"])
-            await send_error(send, error, f"req-{desk.draw():016x}", [CHALLENGE])
-        elif path == "/v1/models" and method in READING:
-            await send_whole(send, 200, await models_list(desk), b"application/json")
-        else:
-            await _pass_through(desk, scope, receive, send, key)
+        origins = desk.settings.server.cors_origins
+        if origins:
+            if is_preflight(scope["method"], scope["headers"]):
+                await answer_preflight(send, scope["headers"], origins)
+                return
+            send = with_cors(send, scope["headers"], origins)
+        if desk.access_log is None:
+            await _sort(desk, door, Request(scope), receive, send)
+            return
+        request = Request(scope)
+        try:
+            await _sort(desk, door, request, receive, request.watching(send))
+        finally:
+            desk.access_log.note(request)
 
     return app
 
 
-async def _pass_through(
-    desk: Desk, scope: Scope, receive: Receive, send: Send, key: ApiKey | None
-) -> None:
-    found = route(scope["method"], scope["path"])
-    passage = new_passage(desk, scope, send, found, key)
-    if not found.proxied:
-        await passage.answer(
-            RouterError("not_found", f"{scope['path'][:200]} is not served here; /v1/... is")
-        )
+async def _sort(desk: Desk, door: Door, request: Request, receive: Receive, send: Send) -> None:
+    scope = request.scope
+    path: str = scope["path"]
+    method: str = scope["method"]
+    key = desk.keys.whose(scope["headers"]) if desk.keys else None
+    if path in HEALTH_PATHS:
+        await _health(desk, method, send)
+    elif key is None and desk.keys:
+        error = door.turn_away(scope["headers"])
+        await send_error(send, error, f"req-{desk.draw():016x}", [CHALLENGE])
+    elif path == "/v1/models" and method in READING:
+        await send_whole(send, 200, await models_list(desk), b"application/json")
+    else:
+        passage = request.passage = new_passage(desk, scope, send, route(method, path), key)
+        await _pass_through(passage, receive)
+
+
+async def _pass_through(passage: Passage, receive: Receive) -> None:
+    desk, key = passage.desk, passage.key
+    if not passage.route.proxied:
+        path = passage.scope["path"][:200]
+        await passage.answer(RouterError("not_found", f"{path} is not served here; /v1/... is"))
         return
     if key is not None:
         too_many = desk.keys.enter(key, desk.now_ms())

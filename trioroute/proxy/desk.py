@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from typing import Any, Protocol
 
 import attrs
 
@@ -50,6 +51,13 @@ _MAKES_ROOM: tuple[type[Event], ...] = (
 """After these a waiting request may find a replica, or learn that there is none to wait for."""
 
 
+class AccessNotes(Protocol):
+    """Where requests are noted when they ended (``access_log``)."""
+
+    def note(self, request: Any) -> None:  # noqa: ANN401 - what it notes stands above this floor
+        ...
+
+
 @attrs.define
 class Desk:
     """``measure_decision`` and ``measure_overhead`` take nanoseconds."""
@@ -66,6 +74,7 @@ class Desk:
     count_unlogged: Callable[[], None]
     line: Line = attrs.field(factory=Line)
     budget: RetryBudget = attrs.field(factory=RetryBudget)
+    access_log: AccessNotes | None = None
     keys: Keyring = attrs.field(factory=Keyring)
     stopping: bool = False
     in_use: dict[str, int] = attrs.field(factory=dict)

@@ -19,6 +19,7 @@ from trioroute.events.words import RefusalCode
 from trioroute.policy.commands import Arrive, Refuse
 from trioroute.policy.keys import digest_key
 from trioroute.policy.profile import Profile
+from trioroute.policy.weigh import weight_m
 from trioroute.proxy.body import UnusableBody
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.errors import RouterError
@@ -52,6 +53,8 @@ class Passage:
     headers: RawHeaders
     request_id: str
     key: ApiKey | None = None
+    chosen: Chosen | None = None
+    """The last decision taken for it."""
     body: bytes = b""
     profile: Profile | None = None
     attempt: int = 0
@@ -107,17 +110,20 @@ class Passage:
         if isinstance(decided, RouterError):
             await self.answer(decided)
             return None
+        self.chosen = decided
         return decided
 
     async def _wait_in_line(self, model: str) -> Chosen | RouterError:
         """Decide anew at each call. Nothing suspends between a decision and this one's return."""
         line, limits = self.desk.line, self.desk.settings.admission
-        ticket = line.join(model, limits.max_waiting)
+        ticket = line.join(model, limits.max_waiting, **self._claim(model))
         if ticket is not None:
             try:
                 with trio.move_on_after(limits.max_wait_ms / 1000):
                     while True:
                         await line.called(ticket)
+                        if ticket.turned_away:
+                            break
                         decided = self._decide()
                         if decided is not None:
                             return decided
@@ -127,6 +133,14 @@ class Passage:
                 line.leave(ticket)
         self.log_refusal("overloaded")
         return FULL
+
+    def _claim(self, model: str) -> dict[str, Any]:
+        """By what a place in the line is given: the key, and the weight of what it asks."""
+        assert self.profile is not None
+        cost_m = weight_m(self.desk.router.state, model, self.profile.prompt_bytes)
+        if self.key is None:
+            return {"cost_m": cost_m}
+        return {"key": self.key.name, "cost_m": cost_m, "weight": self.key.weight}
 
     def next_attempt(self, failed: Chosen, *, free: bool, was_busy: bool) -> bool:
         """Whether the request may move on and would find a replica; then ``failed`` is noted.

@@ -40,6 +40,7 @@ _KINDS: Mapping[str, Kind] = {
     "project": _PROJECT,
     "requests_per_minute": _LIMIT,
     "max_in_flight": _LIMIT,
+    "weight": number(1, 1000),
 }
 
 
@@ -47,6 +48,7 @@ _KINDS: Mapping[str, Kind] = {
 class ApiKey:
     """One key. ``sha256`` is that of the whole key, in hexadecimal; limits of 0 are off.
 
+    ``weight`` is its share of a line that forms, against those of other keys.
     ``project`` stands for the project header (RULES 5.2) of every request that comes with it.
     Raises BadValue for a name or a project of the wrong form.
     """
@@ -56,6 +58,7 @@ class ApiKey:
     project: str = attrs.field(default="", validator=lambda _, __, value: _check("project", value))
     requests_per_minute: int = 0
     max_in_flight: int = 0
+    weight: int = 1
 
 
 def _check(field: str, value: str) -> None:

@@ -21,6 +21,11 @@ TEBIBYTE = 1 << 40
 _TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}"  # RFC 9110, 5.6.2
 _HEADER = text(empty=False, pattern=_TOKEN, says="header name")
 _HEADER_OR_NONE = text(empty=True, pattern=_TOKEN, says="header name")
+_ORIGIN = text(
+    empty=False,
+    pattern=r"\*|https?://[A-Za-z0-9.:\[\]-]{1,255}",
+    says="origin such as https://app.example.com, or *",
+)
 _FIELD = text(empty=False, pattern=r"[^.\s]{1,128}(\.[^.\s]{1,128}){0,7}", says="field path")
 _NAME = text(
     empty=False,
@@ -35,12 +40,14 @@ _SESSION_FIELDS = (
     '["conversation_id", "thread_id", "session_id", "metadata.session_id", "prompt_cache_key"]'
 )
 _GRACE = "From the signal on, how long running requests may go on before they are ended."
+_CORS = "Origins that browsers may call from, or *; empty: CORS is the engines' business."
+_ACCESS = "Where one JSON line a request goes: off, stderr or a file."
 _SETTLE = "After SIGTERM, how long new requests are still taken while readiness already fails."
 _REVEAL = "Whether responses carry the x-trioroute-replica and x-trioroute-reason headers."
 _AUTH = "Whether the client's credentials go on to the replica; not where API keys are set here."
 _TOKEN_ENV = "Variable with the admin port's token; needed when admin is not on loopback."
 _KEYS_FILE = "File of API keys, one name:sha256[:project] a line; trioroute key new makes one."
-_KEYS = "API keys: name, sha256, project, requests_per_minute, max_in_flight of each."
+_KEYS = "API keys: name, sha256, project, requests_per_minute, max_in_flight, weight of each."
 _GATE_WAIT = "How long a first byte waits for a slow log before on_failure applies."
 _LITERAL = "counted carries a scrape forward by what was sent since; literal does not (RULES 3)."
 _RESET = "Unbroken time LIVE after which the count of ejects in a row is 0 (RULES 6.8)."
@@ -61,6 +68,8 @@ SECTIONS: tuple[KeyInfo, ...] = (
         ("api_keys_file", file(), '""', _KEYS_FILE),
         ("forward_client_auth", truth(), "true", _AUTH),
         ("reveal", truth(), "true", _REVEAL),
+        ("cors_origins", texts(_ORIGIN), "[]", _CORS),
+        ("access_log", text(empty=False, says="off, stderr or a file"), '"off"', _ACCESS),
         ("graceful_timeout", duration(0), '"120s"', _GRACE),
         ("settle", duration(0), '"1s"', _SETTLE),
     ),

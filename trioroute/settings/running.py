@@ -15,6 +15,7 @@ RELOADED_KEYS = frozenset(
     {
         "server.api_keys",
         "server.api_keys_file",
+        "server.cors_origins",
         "server.forward_client_auth",
         "server.reveal",
         "server.graceful_timeout",

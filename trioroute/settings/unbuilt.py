@@ -1,7 +1,7 @@
 """Keys that are documented but not built: refused with the reason, never quietly ignored."""
 
 from trioroute.settings.keys import NEVER, KeyInfo
-from trioroute.settings.kinds import Kind, duration, size, table, text, texts
+from trioroute.settings.kinds import Kind, duration, size, table, text
 
 _AGE = duration(0)
 _SIZE = size(0, 1 << 50)
@@ -17,28 +17,12 @@ def _key(key: str, kind: Kind, default: str, doc: str, reason: str, off: object)
 
 SERVER = (
     _key(
-        "server.cors_origins",
-        texts(_WORD),
-        "[]",
-        "Origins that browsers may call from.",
-        "CORS is answered by the engines, whose headers are passed through",
-        (),
-    ),
-    _key(
         "server.heartbeat",
         duration(0),
         "0",
         "Time between SSE comments while prefill lasts; 0: none.",
         "nothing is sent to a client before the engine's own first byte",
         0,
-    ),
-    _key(
-        "server.access_log",
-        _WORD,
-        '"off"',
-        "Where one line a request goes: off, stderr or a file.",
-        "requests are recorded in the event log only",
-        "off",
     ),
 )
 LOG = (

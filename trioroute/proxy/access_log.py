@@ -1,0 +1,132 @@
+"""The access log: one JSON line a request, written beside the traffic (HTTP.md).
+
+Names and numbers only: no query, no header value, no address of a client, no key but its name.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import attrs
+import orjson
+import trio
+
+from trioroute.proxy.passage import Passage
+from trioroute.proxy.serving.asgi import Message, Scope, Send
+
+logger = logging.getLogger("trioroute.proxy")
+
+LINES_MAX = 50_000
+"""Kept for the disk; more are dropped and counted."""
+
+WRITE_EVERY_S = 0.2
+PATH_MAX = 200
+
+
+@attrs.define(eq=False)
+class Request:
+    """One request on its way; ``passage`` is set once it is a proxied one."""
+
+    scope: Scope
+    passage: Passage | None = None
+    status: int | None = None
+    body_bytes: int = 0
+    whole: bool = False
+    begun_ns: int = attrs.field(factory=time.perf_counter_ns)
+
+    def watching(self, send: Send) -> Send:
+        """``send``, but what goes through it is noted."""
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.status = message["status"]
+            else:
+                self.body_bytes += len(message.get("body", b""))
+                self.whole = not message.get("more_body", False)
+            await send(message)
+
+        return noted
+
+    def line(self) -> bytes:
+        passage = self.passage
+        chosen = None if passage is None else passage.chosen
+        profile = None if passage is None else passage.profile
+        return orjson.dumps(
+            {
+                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "request_id": None if passage is None else passage.request_id,
+                "method": self.scope["method"],
+                "path": self.scope["path"][:PATH_MAX],
+                "status": self.status,
+                "whole": self.whole,
+                "bytes": self.body_bytes,
+                "duration_ms": (time.perf_counter_ns() - self.begun_ns) // 1_000_000,
+                "model": None if profile is None or not profile.model else profile.model,
+                "key": None if passage is None else passage.key_name,
+                "decision": None if chosen is None else chosen.number,
+                "replica": None if chosen is None else chosen.event.replica,
+                "reason": None if chosen is None else chosen.event.reason,
+                "attempts": 0 if passage is None or chosen is None else passage.attempt,
+            },
+            option=orjson.OPT_APPEND_NEWLINE,
+        )
+
+
+class AccessLog:
+    """Lines are kept until a task writes them, so that a slow disk delays no request."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Into a file, or to stderr if ``path`` is None."""
+        self._path = path
+        self._lines: list[bytes] = []
+        self.dropped = 0
+
+    def note(self, request: Request) -> None:
+        """Plain and quick: called in a ``finally``."""
+        if len(self._lines) >= LINES_MAX:
+            self.dropped += 1
+            return
+        self._lines.append(request.line())
+
+    async def run(self) -> None:
+        """Write until cancelled, and then what is left.
+
+        A file is opened anew for each batch: after a rotation the next line is in the new one.
+        """
+        write: Callable[[bytes], None] = self._write
+        try:
+            while True:
+                await trio.sleep(WRITE_EVERY_S)
+                if self._lines:
+                    await trio.to_thread.run_sync(write, self._taken())
+        finally:
+            if self._lines:
+                self._write(self._taken())
+
+    def _taken(self) -> bytes:
+        lines, self._lines = self._lines, []
+        dropped, self.dropped = self.dropped, 0
+        if dropped:
+            logger.warning("access log: %d lines were dropped, it is written too slowly", dropped)
+        return b"".join(lines)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            if self._path is None:
+                sys.stderr.buffer.write(data)
+                sys.stderr.flush()
+                return
+            with self._path.open("ab") as file:
+                file.write(data)
+        except OSError as error:
+            logger.error("access log: cannot be written, lines are lost: %s", error)
+
+
+def access_log_of(setting: str) -> AccessLog | None:
+    """Of ``server.access_log``: off, stderr, or a file."""
+    if setting == "off":
+        return None
+    return AccessLog(None if setting == "stderr" else Path(setting))
