@@ -18,7 +18,6 @@ from trioroute.settings import KNOWN_KEYS, SettingsError, load
         ('[log]\nretain_age = "14d"', "log.retain_age"),
         ('[log]\nretain_bytes = "20GiB"', "log.retain_bytes"),
         ('[log]\narchive = "cp {segment} /mnt"', "log.archive"),
-        ('[models.aliases]\n"gpt-4o" = "qwen3-32b"', "models.aliases"),
         ('[discovery.file]\npath = "f"', "discovery.file"),
         ('[discovery.dns]\nname = "f"', "discovery.dns"),
         ('[discovery.gpustack]\nurl = "f"', "discovery.gpustack"),

@@ -165,6 +165,13 @@ class Server:
 
 
 @attrs.frozen(kw_only=True)
+class Models:
+    """``aliases``: the name a client may ask for, and the model that is meant."""
+
+    aliases: dict[str, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
 class InForce:
     """Every setting that is in force, without secrets: the body of ``Configured``."""
 
@@ -179,3 +186,4 @@ class InForce:
     eject: Eject = attrs.field(factory=Eject)
     probing: Probing = attrs.field(factory=Probing)
     admission: Admission = attrs.field(factory=Admission)
+    models: Models = attrs.field(factory=Models)

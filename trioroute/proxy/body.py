@@ -112,6 +112,12 @@ def _invalid(message: str) -> RouterError:
 
 def multipart_model(headers: RawHeaders, body: bytes) -> str | None:
     """The ``model`` field of a form (RFC 7578), as audio requests carry it."""
+    span = multipart_model_span(headers, body)
+    return None if span is None else body[slice(*span)].decode("utf-8", "replace")
+
+
+def multipart_model_span(headers: RawHeaders, body: bytes) -> tuple[int, int] | None:
+    """Where that field's value begins and ends."""
     kind = header_value(headers, b"content-type") or b""
     found = _BOUNDARY.search(kind)
     if not kind.lower().startswith(b"multipart/form-data") or found is None:
@@ -125,6 +131,6 @@ def multipart_model(headers: RawHeaders, body: bytes) -> str | None:
         if end_of_head >= 0 and _MODEL_FIELD.search(body[at:end_of_head]) is not None:
             start = end_of_head + 4
             end = body.find(delimiter, start, start + MODEL_BYTES + len(delimiter))
-            return body[start:end].decode("utf-8", "replace") if end >= 0 else None
+            return (start, end) if end >= 0 else None
         at = body.find(delimiter, at + 1)
     return None

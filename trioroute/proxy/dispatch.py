@@ -91,7 +91,8 @@ class AttemptRun(Attempt):
         passage, desk = self.passage, self.desk
         scope = passage.scope
         upstream = desk.upstreams.of(self.replica, self.address)
-        target: bytes = upstream.prefix + (scope.get("raw_path") or scope["path"].encode())
+        path: bytes = passage.raw_path or scope.get("raw_path") or scope["path"].encode()
+        target = upstream.prefix + path
         query = desk.keys.without_keys(scope["query_string"])
         if query:
             target += b"?" + query

@@ -91,7 +91,7 @@ class Intake:
         if named:
             if len(named) > MODEL_NAME_MAX:
                 raise _refused("model_not_found", f"no model has over {MODEL_NAME_MAX} characters")
-            return named
+            return self.state.settings.models.aliases.get(named, named)
         if not fleet.pools:
             return ""
         found = fleet.only_model() or self._model_of(response)

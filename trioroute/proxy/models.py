@@ -36,6 +36,10 @@ async def models_list(desk: Desk) -> bytes:
                 "created": 0,
                 "owned_by": "unknown",
             }
+    for alias, model in desk.settings.models.aliases.items():
+        meant = listed.get(model)
+        if isinstance(meant, dict):
+            listed[alias] = {**meant, "id": alias}
     return orjson.dumps({"object": "list", "data": list(listed.values())})
 
 

@@ -8,7 +8,9 @@ read body -> profile -> handle(Arrive) -> Dispatched | Refused | wait in line
 
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 import attrs
 import trio
@@ -20,6 +22,7 @@ from trioroute.policy.commands import Arrive, Refuse
 from trioroute.policy.keys import digest_key
 from trioroute.policy.profile import Profile
 from trioroute.policy.weigh import weight_m
+from trioroute.proxy.alias import with_model
 from trioroute.proxy.body import UnusableBody
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.errors import RouterError
@@ -32,6 +35,9 @@ from trioroute.proxy.tap import Tap
 from trioroute.settings import ApiKey
 
 FULL = RouterError("overloaded", "every replica that may take this request is full", None, 1)
+
+AT_ONCE_BYTES = 64 * 1024
+"""A larger body is searched for its model in a thread."""
 
 
 @attrs.frozen(slots=True)
@@ -53,6 +59,8 @@ class Passage:
     headers: RawHeaders
     request_id: str
     key: ApiKey | None = None
+    raw_path: bytes = b""
+    """The path for the replica, where it is not that of the request."""
     chosen: Chosen | None = None
     """The last decision taken for it."""
     body: bytes = b""
@@ -87,7 +95,21 @@ class Passage:
         except UnusableBody as unusable:
             await self.refuse(unusable.error)
             return False
+        if self.profile.model in self.desk.settings.models.aliases.values():
+            await self._name_the_model(self.profile.model)
         return True
+
+    async def _name_the_model(self, model: str) -> None:
+        """A replica is asked for a model by its own name, whatever alias the client used."""
+        if self.route.model is not None:
+            self.raw_path = b"/v1/models/" + quote(model, safe="").encode("ascii")
+        elif self.body:
+            limit = self.desk.settings.server.max_body_bytes
+            rename = partial(with_model, self.headers, self.body, model, limit)
+            if len(self.body) <= AT_ONCE_BYTES:
+                self.headers, self.body = rename()
+            else:
+                self.headers, self.body = await trio.to_thread.run_sync(rename)
 
     async def choose(self) -> Chosen | None:
         """Take the decision; None when the request was refused and answered instead.

@@ -6,6 +6,7 @@ from trioroute.settings.kinds import (
     choice,
     duration,
     file,
+    names,
     number,
     size,
     table,
@@ -27,6 +28,7 @@ _ORIGIN = text(
     says="origin such as https://app.example.com, or *",
 )
 _FIELD = text(empty=False, pattern=r"[^.\s]{1,128}(\.[^.\s]{1,128}){0,7}", says="field path")
+_MODEL = text(empty=False, says="model name")
 _NAME = text(
     empty=False,
     pattern=r"[a-z0-9][a-z0-9-]{0,31}",
@@ -42,6 +44,7 @@ _SESSION_FIELDS = (
 _GRACE = "From the signal on, how long running requests may go on before they are ended."
 _CORS = "Origins that browsers may call from, or *; empty: CORS is the engines' business."
 _ACCESS = "Where one JSON line a request goes: off, stderr or a file."
+_ALIASES = "Other names for models; the replica is asked for the model by its own name."
 _SETTLE = "After SIGTERM, how long new requests are still taken while readiness already fails."
 _REVEAL = "Whether responses carry the x-trioroute-replica and x-trioroute-reason headers."
 _AUTH = "Whether the client's credentials go on to the replica; not where API keys are set here."
@@ -210,6 +213,7 @@ SECTIONS: tuple[KeyInfo, ...] = (
         ("max_waiting", number(0, MILLION), "512", "Most requests that wait at once."),
         ("max_in_flight", number(0, MILLION), "0", "Most requests at once a replica; 0: no limit."),
     ),
+    *section("models", ("aliases", names(_MODEL), "{}", _ALIASES)),
 )
 
 BESIDE = (KeyInfo("server.api_keys", table(), "[]", _KEYS),)
@@ -221,5 +225,5 @@ REPLICA_NAME = text(
     pattern=r"[A-Za-z0-9\[][A-Za-z0-9._:\[\]-]{0,127}",
     says="name of letters, digits and ._:- that begins with a letter or digit, at most 128",
 )
-MODELS = texts(text(empty=False, says="model name"))
+MODELS = texts(_MODEL)
 API_KEY_ENV = variable()

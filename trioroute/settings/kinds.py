@@ -168,6 +168,23 @@ def texts(item: Kind, *, lower: bool = False) -> Kind:
     return Kind(f"list, each {item.name}", parse, from_text)
 
 
+def names(item: Kind) -> Kind:
+    """A table from what ``item`` takes to what it takes; outside of a file ``a=b,c=d``."""
+
+    def parse(value: object) -> dict[str, str]:
+        if not isinstance(value, dict):
+            raise BadValue("is not a table", 'write { "NAME" = "NAME" }')
+        if len(value) > _MOST_ITEMS:
+            raise BadValue(f"has more than {_MOST_ITEMS} entries", "shorten the table")
+        return {str(_item(item, key)): str(_item(item, one)) for key, one in value.items()}
+
+    def from_text(text: str) -> object:
+        pairs = [part.partition("=") for part in text.strip(" {}").split(",") if part.strip()]
+        return {key.strip(): value.strip() for key, _, value in pairs}
+
+    return Kind(f"table, each {item.name} = {item.name}", parse, from_text)
+
+
 def _item(item: Kind, raw: object) -> object:
     try:
         return item.parse(raw)

@@ -31,7 +31,6 @@ KNOWN_KEYS: Mapping[str, KeyInfo] = table_of(
     (
         *sorted(_FILE_KEYS, key=lambda row: _SECTION_ORDER.index(row.key.split(".")[0])),
         *REPLICA,
-        *unbuilt.MODELS,
         *unbuilt.DISCOVERY,
     )
 )

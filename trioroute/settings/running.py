@@ -9,7 +9,18 @@ from trioroute.events.sections import InForce
 from trioroute.settings.known import KNOWN_KEYS
 
 RELOADED_SECTIONS = frozenset(
-    {"retries", "policy", "wlc", "pins", "scrape", "eject", "probing", "admission", "replica"}
+    {
+        "retries",
+        "policy",
+        "wlc",
+        "pins",
+        "scrape",
+        "eject",
+        "probing",
+        "admission",
+        "models",
+        "replica",
+    }
 )
 RELOADED_KEYS = frozenset(
     {

@@ -30,16 +30,6 @@ LOG = (
     _key("log.retain_bytes", _SIZE, '"20GiB"', "Size at which the oldest goes.", _KEPT, NEVER),
     _key("log.archive", _WORD, '""', "Command run for each closed segment.", _NOT_RUN, ""),
 )
-MODELS = (
-    _key(
-        "models.aliases",
-        table(),
-        "{}",
-        "Other names under which clients may ask for a model.",
-        "model names go to the replicas as the client wrote them",
-        {},
-    ),
-)
 DISCOVERY = tuple(
     _key(f"discovery.{name}", table(), "absent", doc, _DISCOVERY, NEVER)
     for name, doc in (
