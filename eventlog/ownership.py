@@ -4,7 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from eventlog.errors import LogOwned
+from eventlog.errors import LogOwned, StoreFailed
 
 LOCK_NAME = "owner.lock"
 
@@ -23,21 +23,26 @@ class Ownership:
 
     @classmethod
     def take(cls, directory: Path) -> "Ownership":
-        """Take ``directory`` at once or raise LogOwned naming the process that holds it."""
+        """Take ``directory`` at once or raise LogOwned naming the process that holds it.
+
+        Raises StoreFailed where the file cannot be made or written (disk full, read-only).
+        """
         path = directory / LOCK_NAME
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = -1
         try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+            owned, descriptor = cls(descriptor), -1
+            return owned
         except BlockingIOError as exc:
-            pid = _pid_in(descriptor)
-            os.close(descriptor)
-            raise LogOwned(directory, pid) from exc
-        except OSError:
-            os.close(descriptor)
-            raise
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
-        return cls(descriptor)
+            raise LogOwned(directory, _pid_in(descriptor)) from exc
+        except OSError as exc:
+            raise StoreFailed(str(path), f"cannot be written ({exc.strerror})") from exc
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def release(self) -> None:
         """Give the directory up. May be called again."""

@@ -1,12 +1,13 @@
 """From a log back to the state it tells: the fold before a router listens."""
 
+import os
 import secrets
 from functools import partial
 from pathlib import Path
 
 import attrs
 
-from eventlog import LogDamaged, LogReader
+from eventlog import LogDamaged, LogReader, StoreFailed
 from eventlog.snapshots import BadSnapshot, Snapshots, Warn
 from trioroute.events import Gap, decode
 from trioroute.projections import State, apply
@@ -71,17 +72,16 @@ def _state_of(stream: str, payload: bytes) -> State:
 
 
 def log_secret(directory: Path) -> bytes:
-    """The key of all digests, made once beside the log with mode 0600.
+    """The key of all digests, made once beside the log with mode 0600, whole or not at all.
 
+    A file without a byte is one that a full disk or a crash cut short: no digest was made with it.
     Raises ValueError when the file is there but holds no key: then no session could be found.
     """
     path = directory / KEY_FILE
-    try:
-        text = path.read_text("ascii")
-    except FileNotFoundError:
+    text = path.read_text("ascii") if path.exists() else ""
+    if not text:
         secret = secrets.token_bytes(KEY_BYTES)
-        path.touch(mode=0o600, exist_ok=False)
-        path.write_text(secret.hex() + "\n", "ascii")
+        _write_key(path, secret)
         return secret
     try:
         secret = bytes.fromhex(text.strip())
@@ -93,3 +93,17 @@ def log_secret(directory: Path) -> bytes:
             "back, or remove it to start with new digests (old sessions are then not found)"
         )
     return secret
+
+
+def _write_key(path: Path, secret: bytes) -> None:
+    draft = path.with_name(f"{path.name}.draft")
+    try:
+        draft.unlink(missing_ok=True)
+        draft.touch(mode=0o600, exist_ok=False)
+        with draft.open("w", encoding="ascii") as file:
+            file.write(secret.hex() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        raise StoreFailed(str(path), f"cannot be written ({error.strerror})") from error

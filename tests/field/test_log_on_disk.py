@@ -1,5 +1,6 @@
 """Faults of logs on disk: torn tails, short writes, failed syncs, damage, readers (group L)."""
 
+import contextlib
 import re
 import shutil
 import sqlite3
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from eventlog import Entry, Head
+from eventlog import Entry, Head, StoreFailed
 from eventlog.chain import verify_chain
 from eventlog.conformance import read_all, some_entries
 from eventlog.record import same_entries
@@ -24,7 +25,9 @@ from tests.proxy.scripted import OK, always
 from tests.replay.rig import STREAM
 from tests.scenario import play
 from trioroute import events as e
+from trioroute.assembly import assemble, open_log
 from trioroute.cli.root import main
+from trioroute.settings import load
 
 ROOT = Path(__file__).parents[2]
 LOG, WAL = "log-1.sqlite", "log-1.sqlite-wal"
@@ -229,3 +232,58 @@ async def test_durability_contract(open_site: OpenSite, tmp_path: Path) -> None:
             event = e.decode(decided.kind, decided.schema, decided.body)
             assert isinstance(event, e.Dispatched)
             assert event.request_id == answer.headers["x-request-id"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("mounting a small file system needs rights that this user has not")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def fill(place: Path) -> Path:
+    """Take all room there is."""
+    filler = place / "filler"
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    return filler
+
+
+def begun(log: Path) -> int:
+    """Start as ``serve`` does and stop; how many events the log then holds."""
+    settings = load(None, environ={}, overrides={"log.path": str(log)})
+    with closing(open_log(settings.in_force)) as store:
+        return assemble(settings, store, {}).router.state.position
+
+
+def test_log_disk_full_then_no_start(small_disk: Path) -> None:
+    """A full disk is named at the start; with room again it starts by itself, nothing edited."""
+    log = small_disk / "log"
+    filler = fill(small_disk)
+    with pytest.raises(StoreFailed, match=str(log)):
+        begun(log)
+    for step in (4096, 16384, 65536, 100_000):
+        with filler.open("r+b") as file:
+            file.truncate(filler.stat().st_size - step)
+        with contextlib.suppress(StoreFailed):
+            begun(log)
+        fill(small_disk)
+    filler.unlink()
+    assert begun(log) == 0
+    with closing(SqliteStore.open(log)) as store, pytest.raises(StoreFailed):
+        _append_for_ever(store)
+    assert (log / "key").stat().st_size == 65
+
+
+def _append_for_ever(store: SqliteStore) -> None:
+    entries = play(122, 10).log.entries
+    while True:
+        store.append(STREAM, entries, store.stream_version(STREAM))

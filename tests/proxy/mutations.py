@@ -11,6 +11,9 @@ CASES = int(os.environ.get("FUZZ_CASES", "2500"))
 SOCKET_CASES = min(3000, max(300, CASES // 8))
 """Cases that go over real sockets: each costs a connection."""
 
+TIMEOUT_S = 60 + CASES // 100
+"""For a long run on a machine that has other work too."""
+
 
 def mutated(chance: random.Random, data: bytes, spice: Sequence[bytes]) -> bytes:
     """One to four random changes; ``spice`` is what is put in, or in place of something."""

@@ -6,9 +6,10 @@ Two readers that are not ours judge: llhttp (what Node and many proxies read wit
 import attrs
 import h11
 import httptools
+import pytest
 import trio
 
-from tests.proxy.mutations import CASES, SOCKET_CASES, cases
+from tests.proxy.mutations import CASES, SOCKET_CASES, TIMEOUT_S, cases
 from tests.proxy.scripted import OK, Peer
 from tests.proxy.serving import client
 from tests.proxy.whole import whole
@@ -18,6 +19,8 @@ from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.parser import RequestHead, check_unfinished, parse_head
 from trioroute.proxy.serving.refusal import Refusal
 from trioroute.proxy.upstream.message import Outgoing
+
+pytestmark = pytest.mark.timeout(TIMEOUT_S)
 
 LIMITS = ServerLimits(body_bytes=1 << 20)
 JSON = b'{"model":"m","messages":[]}'

@@ -4,15 +4,18 @@ import random
 from collections.abc import Sequence
 
 import h11
+import pytest
 import trio
 
-from tests.proxy.mutations import CASES, SOCKET_CASES, cases, cut
+from tests.proxy.mutations import CASES, SOCKET_CASES, TIMEOUT_S, cases, cut
 from tests.proxy.replies import GOOD_STREAM, reply, stream
 from tests.proxy.scripted import Peer
 from tests.proxy.serving import client
 from tests.proxy.whole import chat, request, whole
 from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.upstream.response_parser import ResponseParser
+
+pytestmark = pytest.mark.timeout(TIMEOUT_S)
 
 SAMPLES = (
     reply(b'{"usage":{"prompt_tokens":1,"completion_tokens":2}}'),
