@@ -16,17 +16,31 @@ from trioroute.projections.pins import checksum
 
 @attrs.define
 class ListLog:
-    """A log in memory. While ``full``, it takes only what it must."""
+    """A log in memory. While ``full``, it takes only what it must.
+
+    ``offers`` are the lengths of the log after each offer: an offer is durable whole or not at all.
+    """
 
     entries: list[Entry] = attrs.field(factory=list)
     full: bool = False
+    offers: list[int] = attrs.field(factory=list)
 
     def offer(self, entries: Sequence[Entry], *, must_take: bool = False) -> int:
         if self.full and not must_take:
             raise JournalFull(1, 1, 1, 1)
         first = len(self.entries) + 1
         self.entries.extend(entries)
+        self.offers.append(len(self.entries))
         return first
+
+    def lose(self, most: int) -> None:
+        """Forget up to ``most`` of the last offers, as if they had not been durable yet; never the
+        router's own start, which it makes durable before it listens."""
+        for _ in range(most):
+            begin = self.offers[-2] if len(self.offers) > 1 else 0
+            if self.entries[begin].kind in ("Started", "Configured"):
+                return
+            del self.entries[begin:], self.offers[-1]
 
 
 def refold(entries: Sequence[Entry], *, check_decisions: bool = False) -> State:

@@ -1,7 +1,7 @@
 """A fixed mixed course of commands from a seed: for determinism, properties and the benchmark."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import attrs
 
@@ -112,6 +112,14 @@ class Course:
         self.ended += self.flying
         self.flying.clear()
 
+    def crash(self, draw: int) -> None:
+        """Unlike a restart it loses what was not durable: up to five offers."""
+        self.rig.log.lose(draw % 6)
+        kept = len(self.rig.log.entries)
+        self.rig.restart()
+        self.ended = [one for one in (*self.ended, *self.flying) if one.number <= kept]
+        self.flying.clear()
+
 
 STEPS: tuple[Callable[[Course, int], None], ...] = (
     *[Course.arrive] * 8,
@@ -125,8 +133,18 @@ STEPS: tuple[Callable[[Course, int], None], ...] = (
     Course.leave,
     *[Course.join] * 2,
     Course.restart,
+    Course.crash,
     Course.end_again,
 )
+
+
+def run_course(rig: Rig, course: Iterable[tuple[int, int]]) -> None:
+    """Take each step by its number and draw, then let everything end that is still in flight."""
+    world = Course(rig)
+    for step, draw in course:
+        STEPS[step](world, draw)
+    while world.flying:
+        world.finish(0)
 
 
 def play(seed: int, steps: int) -> Rig:

@@ -1,15 +1,15 @@
 """The router as a whole: atomic, deterministic, and the scenarios of RULES 7 that need no more."""
 
-import os
-import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import trio
 
 from eventlog.errors import JournalFull
 from tests.listlog import refold
+from tests.pythons import others_or_skip, run_in
 from tests.rig import FOUR, MODEL, Flown, MakeRig, Rig
 from trioroute import events as e
 from trioroute.policy import commands as c
@@ -240,15 +240,12 @@ print(hashlib.blake2b(b"\\n".join(entry.body for entry in play(7, 800).log.entri
 
 
 def test_the_same_commands_give_the_same_log_whatever_the_hash_seed() -> None:
-    logs = {
-        subprocess.run(
-            [sys.executable, "-c", SCENARIO],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "4242")
-    }
+    logs = {run_in(Path(sys.executable), SCENARIO, hash_seed=seed) for seed in ("1", "4242")}
     assert len(logs) == 1
     assert len(logs.pop()) == 129
+
+
+def test_the_same_commands_give_the_same_log_in_other_versions_of_python() -> None:
+    pythons = others_or_skip()
+    here = run_in(Path(sys.executable), SCENARIO)
+    assert {run_in(python, SCENARIO) for python in pythons} == {here}

@@ -4,10 +4,11 @@ import attrs
 from hypothesis import HealthCheck, given, settings
 
 from tests import rig as rigs
+from tests.ledger import check_all
 from tests.projections.test_prompts import check_tree
 from tests.rig import FOUR, Answer
-from tests.scenario import STEPS, Course
-from tests.test_properties import WatchedRig, steps
+from tests.scenario import run_course
+from tests.test_properties import WatchedRig, courses, draws
 from trioroute import events as e
 from trioroute.policy import commands as c
 from trioroute.projections.prompts import BLOCK_BYTES
@@ -45,21 +46,16 @@ class WorkRig(WatchedRig):
         return decided
 
 
-@given(steps)
+@given(courses, draws)
 @settings(
     max_examples=50, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
-def test_any_course_keeps_the_books_of_prompts(course: list[tuple[int, int]]) -> None:
+def test_any_course_keeps_the_books_of_prompts(course: list[tuple[int, int]], draw: int) -> None:
     rig = WorkRig()
     rig.live(*FOUR)
-    world = Course(rig)
-    for step, draw in course:
-        STEPS[step](world, draw)
-    while world.flying:
-        world.finish(0)
-    assert rig.state.prompts.promises == {}
+    run_course(rig, course)
     assert not rig.logged(e.Bound)
     for event in rig.logged(e.Dispatched):
         assert event.uncached <= event.prompt_bytes
         assert not event.base or event.blocks or event.uncached >= 0
-    rig.verify()
+    check_all(rig, draw)

@@ -9,6 +9,7 @@ import attrs
 from tests.listlog import ListLog, refold
 from trioroute import events as e
 from trioroute.events import InForce
+from trioroute.policy.policies import Chooser
 from trioroute.settings import with_changes
 from trioroute.simulate.clock import BEGIN_MS
 from trioroute.simulate.faults import parse_fault
@@ -112,6 +113,7 @@ def scene(
     rules: dict[str, object] | None = None,
     engine: str = "h100",
     replicas: int = 4,
+    chooser: Chooser | None = None,
 ) -> Scene:
     """A world that is about to begin."""
     in_force = with_changes(InForce(), rules or {}, place="test")
@@ -122,6 +124,7 @@ def scene(
         seed=1,
         in_force=in_force,
         faults=tuple(one for text in faults for one in parse_fault(text, replicas)),
+        chooser=chooser,
     )
     log = ListLog()
     return Scene(World(setting, log), log)

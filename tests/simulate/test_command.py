@@ -2,8 +2,6 @@
 
 import io
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
+from tests.pythons import others_or_skip, run_in
 from trioroute.cli.root import main
 from trioroute.policy.policies import POLICIES
 from trioroute.simulate.baselines import BASELINES
@@ -106,6 +105,7 @@ def test_no_number_is_cut_short_on_a_narrow_terminal(width: int) -> None:
 
 SEVERAL = """
 from click.testing import CliRunner
+from tests.pythons import others_or_skip, run_in
 from trioroute.cli.root import main
 for workload in {workloads!r}:
     arguments = ["simulate", "--requests", "60", "--policy", "all", "--json", "--workload"]
@@ -118,21 +118,24 @@ WORKLOADS = (
 )
 
 
-def run_alone(hash_seed: str) -> bytes:
+def run_alone(
+    python: Path, hash_seed: str, workloads: tuple[tuple[str, ...], ...] = WORKLOADS
+) -> bytes:
     """The output of every workload in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", SEVERAL.format(workloads=WORKLOADS)],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        stdout=subprocess.PIPE,
-        check=True,
-        timeout=50,
-    ).stdout
+    return run_in(python, SEVERAL.format(workloads=workloads), hash_seed=hash_seed)
 
 
 def test_one_seed_gives_the_same_bytes_under_any_hash_seed() -> None:
-    one, other = run_alone("1"), run_alone("2")
+    one, other = (run_alone(Path(sys.executable), seed) for seed in ("1", "2"))
     assert one.count(b'"policies"') == len(WORKLOADS)
     assert one == other
+
+
+def test_one_seed_gives_the_same_bytes_in_other_versions_of_python() -> None:
+    pythons = others_or_skip()
+    quick = WORKLOADS[2:]  # with a fault; each process starts slowly
+    here = run_alone(Path(sys.executable), "1", quick)
+    assert {run_alone(python, "1", quick) for python in pythons} == {here}
 
 
 def test_another_seed_gives_another_crowd() -> None:

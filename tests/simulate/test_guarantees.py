@@ -5,6 +5,10 @@ import pytest
 
 from tests.simulate.scenes import at_once, forty_agents, played, request, scene, steady
 from trioroute import events as e
+from trioroute.policy.commands import Arrive
+from trioroute.policy.policies import Chooser
+from trioroute.policy.select import Choice, choose
+from trioroute.projections import Load, State
 from trioroute.simulate.script import Script, Turn, key
 
 TEN_MINUTES_MS = 600_000
@@ -40,10 +44,25 @@ def test_the_same_agents_crystallise_when_pins_neither_die_nor_spill() -> None:
     assert share > 0.9
 
 
-def dispatched_to(scripts: tuple[Script, ...]) -> dict[str, list[str]]:
+def blind(state: State, arrive: Arrive) -> Choice:
+    """The rules without RULES 3's reservation: they see the last scrape and nothing sent since."""
+    scraped = {
+        name: attrs.evolve(one, own=one.own_at_scrape, wlc_m=0)
+        for name, one in state.load.replicas.items()
+    }
+    return choose(attrs.evolve(state, load=Load(replicas=scraped)), arrive)
+
+
+def dispatched_to(
+    scripts: tuple[Script, ...],
+    chooser: Chooser | None = None,
+    rules: dict[str, object] | None = None,
+) -> dict[str, list[str]]:
     """Which requests each replica got."""
     shared: dict[str, list[str]] = {}
-    for _, event in played(scripts).of(e.Dispatched):
+    made = scene(scripts, rules=rules, chooser=chooser)
+    made.world.run()
+    for _, event in made.of(e.Dispatched):
         shared.setdefault(event.replica, []).append(event.request_id)
     return shared
 
@@ -53,17 +72,42 @@ def test_a_hundred_requests_between_two_scrapes_are_spread_evenly() -> None:
     assert [len(names) for names in shared.values()] == [25, 25, 25, 25]
 
 
+def test_without_reservations_the_hundred_go_to_one() -> None:
+    assert [len(names) for names in dispatched_to(at_once(100), blind).values()] == [100]
+
+
+BUSY_THREE = tuple(Script(500, (Turn(request(f"b{n}", 1000, 2000)),)) for n in range(3))
+"""On all replicas but one, until long after the next scrape."""
+
+PAIR = tuple(Script(4000, (Turn(request(f"q{n}", 1500)),)) for n in range(2))
+
+
+def late(shared: dict[str, list[str]]) -> list[str]:
+    return [name for name, names in shared.items() for q in names if q.startswith("q")]
+
+
 def test_two_requests_at_one_instant_do_not_both_go_to_the_idle_replica() -> None:
-    before = tuple(Script(500, (Turn(request(f"b{n}", 1000, 2000)),)) for n in range(3))
-    shared = dispatched_to((*before, *at_once(2, 1000)))
-    late = [name for name, names in shared.items() for q in names if q.startswith("q")]
-    assert len(set(late)) == 2
+    assert len(set(late(dispatched_to((*BUSY_THREE, *PAIR))))) == 2
+
+
+def test_without_reservations_both_go_to_the_idle_replica() -> None:
+    def blind_to_the_pair(state: State, arrive: Arrive) -> Choice:
+        return (blind if arrive.request_id.startswith("q") else choose)(state, arrive)
+
+    got = late(dispatched_to((*BUSY_THREE, *PAIR), blind_to_the_pair))
+    assert got == ["gpu4", "gpu4"]
+
+
+HEAVY_AND_TEN = (Script(900, (Turn(request("heavy", 100_000)),)), *at_once(10, 1000))
 
 
 def test_ten_light_requests_go_around_one_heavy() -> None:
-    heavy = Script(900, (Turn(request("heavy", 100_000)),))
-    shared = dispatched_to((heavy, *at_once(10, 1000)))
-    assert ["heavy"] in shared.values()
+    assert ["heavy"] in dispatched_to(HEAVY_AND_TEN).values()
+
+
+def test_without_weights_they_do_not() -> None:
+    shared = dispatched_to(HEAVY_AND_TEN, rules={"wlc.unit_tokens": 1_000_000})
+    assert ["heavy"] not in shared.values()
 
 
 KILLED = "replica=2,down=20..60"
@@ -114,6 +158,27 @@ def test_a_revived_replica_is_scraped_first_then_probed_then_live() -> None:
     made.verify()
 
 
+def test_without_the_way_back_a_revived_replica_gets_pins_at_once() -> None:
+    """Neither two good scrapes nor fifteen clean seconds (RULES 6.4, 6.5)."""
+    rules: dict[str, object] = {"probing.good_scrapes": 1, "probing.window": 0}
+    made = played(steady(20, 120, sessions=30), KILLED, rules=rules)
+    probing_ms = made.of(e.Probing, replica="gpu2")[0][0]
+    live_ms = made.of(e.Live, replica="gpu2")[1][0]
+    assert live_ms - probing_ms < 3500
+    pins = [at_ms for at_ms, _ in made.of(e.Bound, e.Rebound, replica="gpu2")]
+    assert [at_ms for at_ms in pins if probing_ms < at_ms < probing_ms + 15_000]
+
+
+def test_without_a_cooldown_the_first_request_comes_right_after_the_return() -> None:
+    rules: dict[str, object] = {"eject.cooldown": "1ms", "probing.good_scrapes": 1}
+    alone = ("replica=1,down=20..100", "replica=3,down=20..100", "replica=4,down=20..100")
+    made = played(steady(20, 60), "replica=2,down=20..30", *alone, rules=rules, seconds=60)
+    first = min(at_ms for at_ms, _ in made.of(e.Probing, replica="gpu2") if at_ms > 30_000)
+    assert first < 36_500
+    kept = played(steady(20, 60), "replica=2,down=20..30", *alone, seconds=60)
+    assert min(at_ms for at_ms, _ in kept.of(e.Probing, replica="gpu2")) > 50_000
+
+
 FLAPPING = "replica=3,flap=10/10..3600"
 
 
@@ -154,6 +219,15 @@ def test_only_six_hundred_seconds_live_forgive_the_flapping(live_for_s: int, n: 
     again = f"replica=3,down={live_s + live_for_s:.0f}..{live_s + 800:.0f}"
     made = played(steady(0.5, 1300), flap, again, seconds=1300)
     assert made.of(e.Ejected, replica="gpu3")[-1][1].n == n
+
+
+def test_without_a_streak_the_flapping_is_forgiven_at_once() -> None:
+    """RULES 6.7 and 6.8 off: every eject is a first one."""
+    rules: dict[str, object] = {"eject.streak_window": 0, "eject.streak_reset": 0}
+    made = played(steady(0.5, 400), "replica=3,flap=60/10..400", seconds=400, rules=rules)
+    assert {event.n for _, event in made.of(e.Ejected, replica="gpu3")} == {1}
+    kept = played(steady(0.5, 400), "replica=3,flap=60/10..400", seconds=400)
+    assert max(event.n for _, event in kept.of(e.Ejected, replica="gpu3")) > 1
 
 
 ALL_DIE = ("replica=1,down=30..90", *(f"replica={n},down=30..600" for n in (2, 3, 4)))
@@ -197,6 +271,12 @@ def test_a_drained_replica_gets_nothing_new_and_finishes_what_it_has() -> None:
     made.verify()
 
 
+def test_the_same_replica_undrained_gets_its_share() -> None:
+    made = played(steady(20, 60, output=300))
+    dispatched = [at_ms for at_ms, _ in made.of(e.Dispatched, replica="gpu1")]
+    assert len([at_ms for at_ms in dispatched if 20_000 < at_ms < 40_000]) > 50
+
+
 def one_session(gap_s: int) -> tuple[Script, ...]:
     first, second = request("first", session="idle"), request("second", session="idle")
     return (Script(1000, (Turn(first), Turn(second, gap_s * 1000))),)
@@ -209,6 +289,11 @@ def test_a_session_idle_for_an_hour_has_lost_its_pin(minutes: int, gone: bool) -
     assert bool(unbound) is gone
     reasons = [event.reason for _, event in made.of(e.Dispatched)]
     assert reasons == ["load", "load" if gone else "affinity:session"]
+
+
+def test_without_its_time_to_live_the_pin_is_still_there_after_a_day() -> None:
+    made = played(one_session(24 * 3600), rules={"pins.session_ttl": "1000h"})
+    assert [event.reason for _, event in made.of(e.Dispatched)] == ["load", "affinity:session"]
 
 
 @pytest.mark.parametrize("minutes, gone", [(4, False), (6, True)])

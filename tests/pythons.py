@@ -1,0 +1,84 @@
+"""Other Python versions on this machine, to run the pure parts of trioroute in them too."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MINORS = range(11, 20)
+"""What ``requires-python`` allows."""
+
+JSON_FOR_ORJSON = """
+try:
+    import orjson
+except ImportError:  # its binary is for one version of Python only
+    import json, sys, types
+    shim = types.ModuleType("orjson")
+    shim.JSONDecodeError, shim.JSONEncodeError = json.JSONDecodeError, TypeError
+    shim.loads = json.loads
+    shim.dumps = lambda value, default=None, option=None: json.dumps(
+        value, default=default, ensure_ascii=False, separators=(",", ":")
+    ).encode()
+    sys.modules["orjson"] = shim
+"""
+
+
+def _candidates() -> Iterator[Path]:
+    for minor in MINORS:
+        found = shutil.which(f"python3.{minor}")
+        if found is not None:
+            yield Path(found)
+    # Versions that are kept side by side, as pyenv does.
+    yield from sorted(Path(sys.base_prefix).parent.glob("*/bin/python3"))
+
+
+@cache
+def other_pythons() -> tuple[Path, ...]:
+    """One interpreter of each other supported version that runs here."""
+    found: dict[str, Path] = {}
+    ours = f"3.{sys.version_info.minor}"
+    for path in _candidates():
+        version = _version(path)
+        if version is not None and version != ours:
+            found.setdefault(version, path)
+    return tuple(found.values())
+
+
+def _version(path: Path) -> str | None:
+    program = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
+        done = subprocess.run(
+            [path, "-c", program], capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    version = done.stdout.strip()
+    return version if version in {f"3.{minor}" for minor in MINORS} else None
+
+
+def others_or_skip() -> tuple[Path, ...]:
+    found = other_pythons()
+    if not found:
+        pytest.skip("no other Python from 3.11 on is on this machine: nothing to compare with")
+    return found
+
+
+def run_in(python: Path, program: str, *, hash_seed: str = "0") -> bytes:
+    """What ``program`` prints there, with the pure Python packages of this environment."""
+    path = os.pathsep.join([str(ROOT), sysconfig.get_path("purelib")])
+    done = subprocess.run(
+        [python, "-c", JSON_FOR_ORJSON + program],
+        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
