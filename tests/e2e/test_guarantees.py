@@ -16,7 +16,7 @@ from trioroute.replay.read import Source
 
 COMPLETIONS = "/v1/chat/completions"
 WINDOW_MS = 1500
-SHORT = {
+SHORT: dict[str, Any] = {
     "eject_cooldown": "2s",
     "eject_cooldown_max": "2s",
     "probing_window": f"{WINDOW_MS}ms",
