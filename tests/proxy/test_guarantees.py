@@ -70,10 +70,10 @@ async def test_a_hundred_at_once_between_two_scrapes_are_25_each() -> None:
 
 
 async def test_four_heavy_ones_among_a_hundred_go_to_four_replicas() -> None:
-    """In whatever order they come: 40,000 tokens outweigh all the light ones a replica may get."""
+    """In whatever order they come: 100,000 tokens outweigh all the light ones together."""
     held = Held()
     async with four(held) as rig:
-        sizes = [40_000 if number % 25 == 0 else 4 for number in range(100)]
+        sizes = [100_000 if number % 25 == 0 else 4 for number in range(100)]
         went = await asked(rig, held, *sizes)
         heavy = [name for name, size in zip(went, sizes, strict=True) if size > 4]
         assert sorted(heavy) == list(NAMES[:4])
