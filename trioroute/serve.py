@@ -35,6 +35,7 @@ from trioroute.proxy.serving.server import serve_http
 from trioroute.replay import explain_decision
 from trioroute.settings import Settings
 from trioroute.signals import heed_signals
+from trioroute.supervisor import READY, tell_supervisor
 from trioroute.upkeep import Upkeep
 
 logger = logging.getLogger("trioroute")
@@ -213,7 +214,9 @@ async def _serve(
                 )
             )
             scheme = "https" if server.tls_cert else "http"
-            announce(_url(scheme, api[0]), _url("http", admin[0]))
+            where = _url(scheme, api[0])
+            announce(where, _url("http", admin[0]))
+            tell_supervisor(READY, f"STATUS=serving {where}")
         nursery.cancel_scope.cancel()
 
 

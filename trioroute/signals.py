@@ -9,6 +9,7 @@ import trio
 from eventlog import LogError
 from trioroute.assembly import Parts
 from trioroute.changes import RunningChanges
+from trioroute.supervisor import STOPPING, tell_supervisor
 
 logger = logging.getLogger("trioroute")
 
@@ -45,6 +46,7 @@ async def _end(parts: Parts, hurry: trio.CancelScope, number: int) -> None:
     A balancer in front needs the settle time to notice; whoever pressed Ctrl-C has none. What still
     runs when ``server.graceful_timeout`` is over, counted from the signal, is ended.
     """
+    tell_supervisor(STOPPING)
     server = parts.settings.in_force.server
     grace_s = server.graceful_timeout_ms / 1000
     settle_s = 0.0 if number == signal.SIGINT else min(grace_s, server.settle_ms / 1000)

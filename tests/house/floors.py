@@ -17,6 +17,7 @@ FLOORS = {
     "snapshot": 4,
     "recovery": 5,
     "free_ports": 4,
+    "supervisor": 4,
     "scrape": 4,
     "observe": 4,
     "engine": 4,
