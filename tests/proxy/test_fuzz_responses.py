@@ -10,7 +10,7 @@ import trio
 from tests.proxy.mutations import CASES, SOCKET_CASES, TIMEOUT_S, cases, cut
 from tests.proxy.replies import GOOD_STREAM, reply, stream
 from tests.proxy.scripted import Peer
-from tests.proxy.serving import client
+from tests.proxy.serving import RawClient, client
 from tests.proxy.whole import chat, request, whole
 from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.upstream.response_parser import ResponseParser
@@ -106,6 +106,25 @@ def test_fuzz_pieces_change_nothing_and_another_reader_agrees() -> None:
     assert agreed > CASES / 5
 
 
+async def answer_on(raw: RawClient, target: str) -> h11.Response:
+    """One answer of the router, read strictly. EOFError for one that is cut."""
+    reader = h11.Connection(h11.CLIENT)
+    reader.send(h11.Request(method="POST", target=target, headers=[("host", "t")]))
+    reader.send(h11.EndOfMessage())
+    response: h11.Response | None = None
+    while not isinstance(event := reader.next_event(), h11.EndOfMessage):
+        if isinstance(event, h11.Response):
+            response = event
+        elif event is h11.NEED_DATA:
+            if not raw.buffer and not await raw.fill():
+                raise EOFError
+            reader.receive_data(raw.buffer)
+            raw.buffer = b""
+    assert response is not None
+    raw.buffer = reader.trailing_data[0]
+    return response
+
+
 async def test_fuzz_a_client_gets_one_answer_or_a_cut() -> None:
     """After whatever the replica said, the next answer on the connection is the router's own."""
     told = list(cases("answers", SAMPLES, SPICE, SOCKET_CASES))
@@ -125,19 +144,19 @@ async def test_fuzz_a_client_gets_one_answer_or_a_cut() -> None:
             async with slots, client(rig.port) as raw:
                 await raw.send(request(chat(stream=True)))
                 try:
-                    answer = await raw.reply()
+                    answer = await answer_on(raw, "/v1/chat/completions")
                 except (EOFError, trio.BrokenResourceError):
                     seen["cut"] = seen.get("cut", 0) + 1
                     return
-                assert 200 <= answer.status < 600
+                assert 200 <= answer.status_code < 600
                 try:
                     await raw.send(request(b"", "/ping", "GET"))
-                    ping = await raw.reply()
+                    ping = await answer_on(raw, "/ping")
                 except (EOFError, trio.BrokenResourceError):
                     seen["closed"] = seen.get("closed", 0) + 1
                     return
-                assert ping.status in (200, 503)
-                assert "x-trioroute-decision" not in ping.headers
+                assert ping.status_code in (200, 503)
+                assert b"x-trioroute-decision" not in dict(ping.headers)
                 assert raw.buffer == b""
                 seen["two"] = seen.get("two", 0) + 1
 
