@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,12 @@ from tests.bench.places import Cpus
 from tests.bench.processes import last_lines, running
 from tests.bench.targets import Place, Target
 from tests.bench.upstream import MODEL, Upstream
+
+LET_GO_S = 3.0
+"""A busy proxy needs a while to close its streams; a cut would look like a dying replica."""
+
+CALM_S, CALM_STEP_S, CALM_SHARE = 20.0, 0.25, 0.2
+"""A proxy is calm when it uses less than this share of a CPU in one step."""
 
 
 @attrs.frozen
@@ -36,6 +43,18 @@ class Standing:
             load = attrs.evolve(load, length=-1)
         load = attrs.evolve(load, ms=load.ms * self.target.patience)
         return self.generator.run(self.port, load, self.cpu_s)
+
+    def calm_down(self) -> None:
+        """Waits until it does nothing any more. Not every proxy ends the streams of clients that
+        left: those are broken off, or they would run on beside whoever is measured next."""
+        if not until(lambda: self.upstream.stats()["running"] == 0, LET_GO_S):
+            self.upstream.cut()
+        until(self._idle, CALM_S, 0.0)
+
+    def _idle(self) -> bool:
+        before_s = self.cpu_s()
+        time.sleep(CALM_STEP_S)
+        return self.cpu_s() - before_s < CALM_SHARE * CALM_STEP_S
 
     def cpu_s(self) -> float:
         return proc.cpu_s(self.pid) if self.pid is not None else 0.0

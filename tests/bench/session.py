@@ -88,7 +88,10 @@ def _figures(
             if measure.fresh
             else _same(standing) as used
         ):
-            return measure.run(used, pace)
+            try:
+                return measure.run(used, pace)
+            finally:
+                used.calm_down()
     except (RunFailedError, NotAvailableError) as error:
         return {row.name: str(error) for row in measure.rows}
 

@@ -48,7 +48,10 @@ def _probe(standing: Standing, rate: int, probe_ms: int) -> None:
     load = Load(
         STREAMS, spec, stream=True, settle=True, marks=1_000_000, stagger_ms=200, ms=probe_ms
     )
-    outcome = standing.load(load).checked()
+    try:
+        outcome = standing.load(load).checked()
+    finally:
+        standing.calm_down()
     delivered = outcome.chunks / (rate * outcome.seconds)
     if delivered < HOPELESS:
         raise RunFailedError(f"{delivered:.0%} delivered")

@@ -90,3 +90,15 @@ def test_it_tells_when_the_reader_of_a_silent_response_left(
     assert until(lambda: len(replicas.aborts()) == 5, 5)
     assert 0 <= median_ms(outcome.left, replicas.aborts(), 5) < 2000
     assert replicas.stats()["aborted"] == 5
+
+
+def test_cutting_ends_what_runs_and_nothing_else(replicas: Upstream) -> None:
+    with httpx.Client(base_url=replicas.urls[1]) as client:
+        spec = {"x": "[[chunks=9 first_us=600000000]]"}
+        with client.stream("POST", "/v1/chat/completions", json=spec) as answer:
+            assert replicas.stats()["running"] == 1
+            replicas.cut()
+            assert until(lambda: replicas.stats()["running"] == 0, 5)
+            with pytest.raises(httpx.RemoteProtocolError):
+                answer.read()
+    assert ask(replicas, "reply=500").status_code == 200

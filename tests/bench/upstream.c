@@ -8,7 +8,8 @@
  * A stream's head goes out at once, as vLLM's does; `phase_us` spreads the first events evenly over
  * that time. Every body carries [t=NANOSECONDS], CLOCK_MONOTONIC, once an event.
  * Without such a line: 1024 bytes, or 16 events where the request says "stream": true.
- * GET /bench/aborts lists "id nanoseconds" of responses whose reader left; /bench/stats counts. */
+ * GET /bench/aborts lists "id nanoseconds" of responses whose reader left; /bench/stats counts;
+ * /bench/cut breaks off every stream, so that none whose reader is gone is sent into the next run. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -44,7 +45,7 @@ struct conn {
 };
 
 static struct port ports[PORTS_MAX];
-static int port_count, poller, timer;
+static int port_count, poller, timer, cut;
 static struct conn **heap;
 static size_t heap_len, heap_room;
 static struct { long id; uint64_t at; } aborts[ABORTS];
@@ -232,7 +233,9 @@ static int complete(struct conn *c) {
     } else if (strstr(c->in, "_info") || !strncmp(c->in, "GET /server_info", 16) || !strncmp(c->in, "GET /version", 12))
         len = sprintf(text, "{\"model_path\":\"" MODEL "\",\"served_model_name\":\"" MODEL "\",\"version\":\"0.11.0\",\"dp_size\":1}");
     else if (!strncmp(c->in, "GET /bench/stats", 16))
-        len = sprintf(text, "{\"requests\":%ld,\"completed\":%ld,\"aborted\":%ld,\"open\":%ld,\"blocked\":%ld}", requests, completed, abort_count, open_now, blocked);
+        len = sprintf(text, "{\"requests\":%ld,\"completed\":%ld,\"aborted\":%ld,\"open\":%ld,\"running\":%ld,\"blocked\":%ld}", requests, completed, abort_count, open_now, (long)heap_len, blocked);
+    else if (!strncmp(c->in, "GET /bench/cut", 14))
+        cut = 1;
     else if (!strncmp(c->in, "GET /bench/aborts", 17))
         for (long i = abort_count > ABORTS ? abort_count - ABORTS : 0; i < abort_count; i++)
             len += sprintf(text + len, "%ld %llu\n", aborts[i % ABORTS].id, (unsigned long long)aborts[i % ABORTS].at);
@@ -347,6 +350,8 @@ int main(int count, char **given) {
             else if (what >= (void *)ports && what < (void *)(ports + PORTS_MAX)) welcome(what);
             else on_socket(what, found[i].events);
         }
+        for (; cut && heap_len;) hang_up(heap[1]);
+        cut = 0;
         run_timers();
     }
 }

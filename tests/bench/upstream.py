@@ -28,6 +28,10 @@ class Upstream:
         answer: dict[str, Any] = httpx.get(f"{self.urls[0]}/bench/stats").json()
         return answer
 
+    def cut(self) -> None:
+        """Breaks off every response that is under way."""
+        httpx.get(f"{self.urls[0]}/bench/cut", timeout=10)
+
     def aborts(self) -> dict[int, int]:
         """When the reader of a response went away, CLOCK_MONOTONIC in ns, by the request's id."""
         text = httpx.get(f"{self.urls[0]}/bench/aborts").text
