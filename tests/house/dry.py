@@ -32,7 +32,7 @@ def foreign_imports(source: Source) -> Iterator[str]:
     for node, module in imports(source):
         allowed = {"attrs", *STANDARD}
         if source.where == CODEC:
-            allowed |= {"cattrs", "cattrs.errors", "cattrs.gen", "orjson"}
+            allowed |= {"cattrs", "cattrs.errors", "cattrs.fns", "cattrs.gen", "orjson"}
         if own == "router":
             allowed.add("eventlog.record")  # attrs and nothing else: what the log is offered
         if module in allowed:
