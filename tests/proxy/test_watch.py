@@ -78,7 +78,7 @@ def test_progress_starts_the_limit_anew() -> None:
     assert broken(watched) is None
 
 
-@pytest.mark.parametrize("phase", ["first_byte", "idle", "client_stall", "off"])
+@pytest.mark.parametrize("phase", ["first_byte", "idle", "client_stall", "log"])
 def test_the_total_limit_is_in_every_phase(phase: str) -> None:
     hand = Hand()
     watched = hand.open(phase=phase)
@@ -93,12 +93,17 @@ def test_the_total_limit_is_in_every_phase(phase: str) -> None:
 def test_the_wait_for_the_log_has_none_of_the_others() -> None:
     hand = Hand()
     hand.refusing.add("a")
-    watched = hand.open(phase="off")
-    hand.look(4999)
+    hand.in_force = settings(
+        timeouts=LIMITS, eject={"stream_grace_ms": 200}, log={"gate_wait_ms": 4000}
+    )
+    watched = hand.open(phase="log")
+    hand.look(3999)
     assert broken(watched) is None
+    hand.look(1)
+    assert broken(watched) == "log"
 
 
-@pytest.mark.parametrize("phase", ["first_byte", "idle", "client_stall", "off"])
+@pytest.mark.parametrize("phase", ["first_byte", "idle", "client_stall"])
 def test_zero_is_no_limit(phase: str) -> None:
     none = dict.fromkeys(LIMITS, 0)
     hand = Hand(in_force=settings(timeouts=none, eject={"stream_grace_ms": 0}))
@@ -172,7 +177,11 @@ async def test_a_broken_one_is_cancelled_once_and_a_closed_one_never() -> None:
 def test_it_looks_often_enough_for_the_shortest_limit(idle_ms: int, every_ms: int) -> None:
     none = dict.fromkeys(LIMITS, 0)
     hand = Hand(
-        in_force=settings(timeouts={**none, "idle_ms": idle_ms}, eject={"stream_grace_ms": 0})
+        in_force=settings(
+            timeouts={**none, "idle_ms": idle_ms},
+            eject={"stream_grace_ms": 0},
+            log={"gate_wait_ms": 700_000},
+        )
     )
     assert hand.watch._look_every_ms() == every_ms
 

@@ -38,13 +38,11 @@ class Relay:
                 tap.feed(chunk)
                 following = await next_chunk(stream) if stream.complete else None
                 last = stream.complete and following is None
-                watched.phase = "client_stall"
-                watched.since_ms = self._now_ms()
+                watched.enter("client_stall", self._now_ms())
                 await self._send(
                     {"type": "http.response.body", "body": chunk, "more_body": not last}
                 )
-                watched.since_ms = self._now_ms()
-                watched.phase = "idle"
+                watched.enter("idle", self._now_ms())
                 if following is None and not last:
                     following = await next_chunk(stream)
                     if following is None:

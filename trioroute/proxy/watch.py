@@ -11,8 +11,8 @@ import trio
 
 from trioroute.events import InForce
 
-Phase = Literal["first_byte", "idle", "client_stall", "off"]
-Limit = Literal["first_byte", "idle", "client_stall", "total", "stream_grace"]
+Phase = Literal["first_byte", "idle", "client_stall", "log"]
+Limit = Literal["first_byte", "idle", "client_stall", "log", "total", "stream_grace"]
 
 LOOK_EVERY_MIN_MS = 20
 LOOK_EVERY_MAX_MS = 500
@@ -31,6 +31,11 @@ class Watched:
     since_ms: int
     phase: Phase = "first_byte"
     broken: Limit | None = None
+
+    def enter(self, phase: Phase, now_ms: int) -> None:
+        """Begin a phase, or the same one anew because something came."""
+        self.phase = phase
+        self.since_ms = now_ms
 
 
 @attrs.define(eq=False)
@@ -85,9 +90,9 @@ class Watch:
         timeouts = self.settings().timeouts
         if timeouts.total_ms and now_ms - watched.started_ms >= timeouts.total_ms:
             return "total"
-        if watched.phase == "off":
-            return None
         silent_ms = now_ms - watched.since_ms
+        if watched.phase == "log":
+            return "log" if silent_ms >= self.settings().log.gate_wait_ms else None
         if watched.phase == "client_stall":
             return "client_stall" if _reached(silent_ms, timeouts.client_stall_ms) else None
         if watched.phase == "first_byte" and _reached(silent_ms, timeouts.first_byte_ms):
@@ -109,6 +114,7 @@ class Watch:
             timeouts.total_ms,
             timeouts.client_stall_ms,
             settings.eject.stream_grace_ms,
+            settings.log.gate_wait_ms,
         )
         shortest = min((limit for limit in limits if limit), default=LOOK_EVERY_MAX_MS * 10)
         return min(LOOK_EVERY_MAX_MS, max(LOOK_EVERY_MIN_MS, shortest // 10))
