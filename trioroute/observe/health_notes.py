@@ -5,11 +5,25 @@ Told by the events themselves, so it cannot say anything else than the event log
 
 import logging
 
-from trioroute.events import Draining, Ejected, Live, Orphaned, Probing, ReplicaJoined, ReplicaLeft
+from trioroute.events import (
+    Dispatched,
+    Draining,
+    Ejected,
+    Live,
+    Orphaned,
+    Probing,
+    Released,
+    ReplicaJoined,
+    ReplicaLeft,
+)
 from trioroute.projections import State
 from trioroute.router import Decided
 
 logger = logging.getLogger("trioroute.health")
+
+
+QUIET = frozenset({Dispatched, Released})
+"""Nearly all events: nothing to say, and not to be asked seven questions each."""
 
 
 class HealthNotes:
@@ -21,6 +35,8 @@ class HealthNotes:
 
     def listen(self, decided: Decided) -> None:
         for event in decided.events:
+            if type(event) in QUIET:
+                continue
             if isinstance(event, Ejected):
                 self._ejected(event)
             elif isinstance(event, Live):

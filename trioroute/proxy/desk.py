@@ -12,7 +12,6 @@ from trioroute.events import (
     Configured,
     Draining,
     Ejected,
-    Event,
     Failed,
     InForce,
     Live,
@@ -36,17 +35,19 @@ logger = logging.getLogger("trioroute.proxy")
 RETRY_AFTER_MIN_S = 1
 RETRY_AFTER_MAX_S = 30
 
-_MAKES_ROOM: tuple[type[Event], ...] = (
-    Released,
-    Failed,
-    Live,
-    Probing,
-    Scraped,
-    Ejected,
-    Draining,
-    Configured,
-    ReplicaJoined,
-    ReplicaLeft,
+_MAKES_ROOM: frozenset[type] = frozenset(
+    {
+        Released,
+        Failed,
+        Live,
+        Probing,
+        Scraped,
+        Ejected,
+        Draining,
+        Configured,
+        ReplicaJoined,
+        ReplicaLeft,
+    }
 )
 """After these a waiting request may find a replica, or learn that there is none to wait for."""
 
@@ -93,7 +94,7 @@ class Desk:
                 self.upstreams.distrust(event.replica)
             elif isinstance(event, ReplicaLeft):
                 self.upstreams.forget(event.replica)
-            if self.line and isinstance(event, _MAKES_ROOM):
+            if self.line and type(event) in _MAKES_ROOM:
                 self.line.call_first()
 
     def end(self, ending: Ending) -> None:

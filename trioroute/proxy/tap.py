@@ -65,12 +65,15 @@ class Tap:
         """Usage objects, the last one first; True with that of Anthropic's first event."""
         texts = [self.tail()] if self.bytes <= TAIL_BYTES else [self.tail(), self._head]
         for text in texts:
-            for found in reversed(list(_USAGE.finditer(text))):
-                line = text.rfind(b"\n", 0, found.start()) + 1
-                begins = text.find(_BEGINNING, line, found.start()) >= 0
+            at = len(text)
+            while (at := text.rfind(b'"usage"', 0, at)) >= 0:
+                found = _USAGE.match(text, at)
+                if found is None:
+                    continue
                 told = _object(text[found.end() : found.end() + USAGE_BYTES])
                 if told is not None:
-                    yield told, begins
+                    line = text.rfind(b"\n", 0, at) + 1
+                    yield told, text.find(_BEGINNING, line, at) >= 0
 
     def aborted(self) -> bool:
         """RULES 6.12: the engine gave up by itself."""
@@ -103,7 +106,7 @@ class Tap:
 
 def aborted(text: bytes) -> bool:
     """Whether a response says that the engine ended it; unescaped, so no answer can fake it."""
-    return _ABORT.search(text) is not None
+    return b'"abort"' in text and _ABORT.search(text) is not None
 
 
 def error_in_events(text: bytes) -> int | None:
