@@ -92,6 +92,13 @@ def _add(counter: Counter, *labels: str, by: int = 1) -> None:
     counter[labels] = counter.get(labels, 0) + by
 
 
+def _histogram(of: dict[str, Histogram], model: str) -> Histogram:
+    known = of.get(model)
+    if known is None:
+        known = of[model] = Histogram()
+    return known
+
+
 def dispatch(tally: Tally, at_ms: int, event: Dispatched) -> None:
     _add(tally.dispatches, event.replica, event.reason)
     slot = at_ms // SHARE_SLOT_MS
@@ -117,8 +124,8 @@ def release(tally: Tally, event: Released, flight: Flight) -> None:
     if event.completion_tokens is not None:
         _add(tally.tokens, model, "completion", by=event.completion_tokens)
     if event.ttfb_ms is not None:
-        tally.ttfb.setdefault(model, Histogram()).add(event.ttfb_ms)
-    tally.duration.setdefault(model, Histogram()).add(event.duration_ms)
+        _histogram(tally.ttfb, model).add(event.ttfb_ms)
+    _histogram(tally.duration, model).add(event.duration_ms)
 
 
 def orphan(tally: Tally, flight: Flight) -> None:

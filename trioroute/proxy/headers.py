@@ -1,7 +1,7 @@
 """What headers become on their way through, in both directions (RFC 9110 7.6, HTTP.md)."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
@@ -28,6 +28,7 @@ _OURS = frozenset(
         b"x-trioroute-reason",
     }
 )
+_NOT_TO_CLIENT = HOP_BY_HOP | _OURS
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 VIA = b"1.1 trioroute"
 
@@ -48,12 +49,12 @@ def harmless_request_id(headers: RawHeaders) -> str | None:
     return value.decode("ascii")
 
 
-def _named_in_connection(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
-    named: set[bytes] = set()
+def _with_named(drop: frozenset[bytes], headers: RawHeaders) -> frozenset[bytes]:
+    """``drop`` and what the Connection headers name (RFC 9110 7.6.1)."""
     for key, value in headers:
         if key == b"connection":
-            named.update(token.strip().lower() for token in value.split(b","))
-    return named
+            drop |= {token.strip().lower() for token in value.split(b",")}
+    return drop
 
 
 def to_upstream(
@@ -70,7 +71,7 @@ def to_upstream(
 
     ``authorization`` is the replica's own key; it replaces what the client sent.
     """
-    drop = _NOT_UPSTREAM | _named_in_connection(headers)
+    drop = _with_named(_NOT_UPSTREAM, headers)
     if authorization is not None or not forward_client_auth:
         drop = drop | {b"authorization", b"x-api-key", b"api-key"}
     sent = [(b"host", host)]
@@ -105,7 +106,7 @@ def to_client(
 
     What another router of this kind behind us told of its own decision is not ours to show.
     """
-    drop = HOP_BY_HOP | _OURS | _named_in_connection(headers)
+    drop = _with_named(_NOT_TO_CLIENT, headers)
     sent: list[tuple[bytes, bytes]] = []
     via: list[bytes] = []
     present: set[bytes] = set()
