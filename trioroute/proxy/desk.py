@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import attrs
+import trio
 
 from eventlog import LogError
 from eventlog.journal import Journal
@@ -77,6 +78,8 @@ class Desk:
     budget: RetryBudget = attrs.field(factory=RetryBudget)
     access_log: AccessNotes | None = None
     keys: Keyring = attrs.field(factory=Keyring)
+    large_bodies: trio.Lock = attrs.field(factory=trio.Lock)
+    """Held while a large body is read: who waits gets it in a later pass of the loop."""
     stopping: bool = False
     in_use: dict[str, int] = attrs.field(factory=dict)
     """Request ids under way, so that no two requests give an engine the same one."""
