@@ -1,9 +1,9 @@
 """A scripted replica that also has the pages a router reads: health, models and metrics."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 
 import attrs
+import trio
 
 from tests.proxy.replies import reply
 from tests.proxy.scripted import Peer, Script, replica
@@ -42,6 +42,10 @@ class Stub:
     scrapes: int = 0
     open_scrapes: int = 0
     most_open_scrapes: int = 0
+    accept_delay_s: Callable[[], float] | None = None
+    """How long the next connection waits until it is accepted, if it waits."""
+    most_open: int = 0
+    _up: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
     @property
     def url(self) -> str:
@@ -64,6 +68,7 @@ class Stub:
             await peer.send(reply(f'{{"data":[{data}]}}'.encode()))
         else:
             self.peers.append(peer)
+            self.most_open = max(self.most_open, self.open)
             peer.received = first + peer.received
             await self.script(peer)
 
@@ -79,10 +84,19 @@ class Stub:
         finally:
             self.open_scrapes -= 1
 
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Listen, on the old port if there was one, until ``stop``."""
 
-@asynccontextmanager
-async def listening(stub: Stub) -> AsyncIterator[Stub]:
-    """The stub accepts connections, on its old port if it had one."""
-    async with replica(stub, port=stub.port) as made:
-        stub.port = made.port
-        yield stub
+        async def late() -> None:
+            if self.accept_delay_s is not None:
+                await trio.sleep(self.accept_delay_s())
+
+        with trio.CancelScope() as self._up:
+            async with replica(self, port=self.port, before_accept=late) as made:
+                self.port = made.port
+                task_status.started()
+                await trio.sleep_forever()
+
+    def stop(self) -> None:
+        """Close the port and every connection; ``Site.start`` lets it listen again."""
+        self._up.cancel()

@@ -79,8 +79,29 @@ class Replica:
         return f"http://127.0.0.1:{self.port}"
 
 
+async def at_once() -> None:
+    await trio.lowlevel.checkpoint()
+
+
+@attrs.define
+class Door(trio.abc.Listener[trio.SocketStream]):
+    """A listener that takes a connection only after ``before_accept``."""
+
+    listener: trio.SocketListener
+    before_accept: Callable[[], Awaitable[None]]
+
+    async def accept(self) -> trio.SocketStream:
+        await self.before_accept()
+        return await self.listener.accept()
+
+    async def aclose(self) -> None:
+        await self.listener.aclose()
+
+
 @asynccontextmanager
-async def replica(script: Script, port: int = 0) -> AsyncIterator[Replica]:
+async def replica(
+    script: Script, port: int = 0, before_accept: Callable[[], Awaitable[None]] = at_once
+) -> AsyncIterator[Replica]:
     """Runs the script on every connection; closes it when the script returns."""
     made = Replica()
 
@@ -95,8 +116,10 @@ async def replica(script: Script, port: int = 0) -> AsyncIterator[Replica]:
             peer.gone.set()
 
     async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(partial(trio.serve_tcp, handle, port, host="127.0.0.1"))
-        made.port = listeners[0].socket.getsockname()[1]
+        (listener,) = await trio.open_tcp_listeners(port, host="127.0.0.1")
+        made.port = listener.socket.getsockname()[1]
+        door = Door(listener, before_accept)
+        await nursery.start(partial(trio.serve_listeners, handle, [door]))
         yield made
         nursery.cancel_scope.cancel()
 

@@ -79,15 +79,16 @@ def read_json(body: bytes) -> JsonObject:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        value = _with_lone_surrogates(body, error)
+        value = _with_the_standard_library(body, error)
     if not isinstance(value, dict):
         raise UnusableBody(_invalid(f"the body must be a JSON object, not {_json_kind(value)}"))
     return cast("JsonObject", value)
 
 
-def _with_lone_surrogates(body: bytes, error: orjson.JSONDecodeError) -> object:
-    """An escaped lone surrogate is valid JSON, but only the standard library reads it."""
-    if b"\\ud" not in body and b"\\uD" not in body:
+def _with_the_standard_library(body: bytes, error: orjson.JSONDecodeError) -> object:
+    """An escaped lone surrogate, or a number over 1e308, is valid JSON that orjson refuses."""
+    surrogate = b"\\ud" in body or b"\\uD" in body
+    if not surrogate and "infinity" not in error.msg:
         raise UnusableBody(_invalid(f"the body is not JSON: {error}")) from error
     try:
         return json.loads(body.decode("utf-8"), parse_constant=_no_constant)

@@ -7,7 +7,9 @@ Hypercorn itself only queues a disconnect message and lets later sends vanish wi
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
+import h11
 import trio
 
 from trioroute.proxy.serving.asgi import ASGIApp, Message, Receive, Scope, Send, broken_on_purpose
@@ -15,7 +17,7 @@ from trioroute.proxy.serving.chunked import too_large_body
 from trioroute.proxy.serving.hangup import EXTENSION, Client
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.pace import Pace
-from trioroute.proxy.serving.refusal import FAILED, Refusal
+from trioroute.proxy.serving.refusal import FAILED, NO_WEBSOCKET, Refusal
 
 logger = logging.getLogger("trioroute.proxy")
 
@@ -39,7 +41,9 @@ class GuardedApp:
             await self._serve(scope, receive, send)
         elif scope["type"] == "websocket":
             await receive()
-            await send({"type": "websocket.close", "code": 1000})  # before accept: 403
+            self._hub.refused(NO_WEBSOCKET.code)
+            with suppress(h11.ProtocolError):  # hypercorn refused first what came behind the head
+                await _answer(send, NO_WEBSOCKET, "websocket.http.response")
         else:
             await receive()
             await send({"type": "lifespan.startup.complete"})
@@ -162,10 +166,10 @@ async def _watch(
         scope.cancel()
 
 
-async def _answer(send: Send, refusal: Refusal) -> None:
+async def _answer(send: Send, refusal: Refusal, kind: str = "http.response") -> None:
     headers = refusal.headers()
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": refusal.body(), "more_body": False})
+    await send({"type": f"{kind}.start", "status": refusal.status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": refusal.body(), "more_body": False})
 
 
 async def _drain(receive: Receive) -> None:

@@ -20,14 +20,13 @@ from trioroute.proxy.serving.hangup import EXTENSION
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.pace import Pace
 from trioroute.proxy.serving.parser import RequestHead, check_unfinished, parse_head, too_large_head
-from trioroute.proxy.serving.refusal import FAILED, Refusal
+from trioroute.proxy.serving.refusal import FAILED, NO_WEBSOCKET, Refusal
 from trioroute.proxy.serving.wire import ClientGone, Wire
 
 logger = logging.getLogger("trioroute.proxy")
 
 HandOver = Callable[[trio.SocketStream, bytes], Awaitable[None]]
 H2_PREFACE_HEAD = b"PRI * HTTP/2.0\r\n\r\n"
-HANDED_OVER = (b"websocket", b"h2c")
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LINGER_S = 10.0
 LINGER_BYTES = 256 * 1024 * 1024
@@ -87,13 +86,12 @@ class LeanConnection:
                 return True
             first = False
             request = parse_head(head, self._limits)
-            if request.upgrade in HANDED_OVER:
-                self._buffer = head + self._buffer
-                return True
             if self._hub.door is not None:
                 refusal = self._hub.door(request.path, request.headers)
                 if refusal is not None:
                     raise refusal
+            if request.upgrade == b"websocket":
+                raise NO_WEBSOCKET
             body = b""
             if request.content_length or request.chunked:
                 taken = await self._read_body(request)

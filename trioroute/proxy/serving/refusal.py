@@ -13,7 +13,8 @@ class Refusal(Exception):
     """A request that is answered by the server itself and never reaches the application.
 
     `code` is one of invalid_request, uri_too_long, headers_too_large, body_too_large,
-    request_timeout, unsupported_version, overloaded, internal_error; or what a door says.
+    request_timeout, unsupported_version, no_websocket, overloaded, internal_error; or what a door
+    says.
     """
 
     status: int
@@ -27,7 +28,7 @@ class Refusal(Exception):
 
     def body(self) -> bytes:
         """The error in OpenAI's shape, so that the official clients show the message."""
-        made = "server_error" if self.status in (500, 503) else "invalid_request_error"
+        made = "server_error" if self.status in (500, 501, 503) else "invalid_request_error"
         kind = self.kind or made
         error = {
             "message": self.message[:MAX_MESSAGE],
@@ -63,3 +64,4 @@ def invalid(message: str) -> Refusal:
 
 
 FAILED = Refusal(500, "internal_error", "the server failed to answer this request")
+NO_WEBSOCKET = Refusal(501, "no_websocket", "no websockets are served here, only requests")

@@ -13,6 +13,8 @@ import os
 from collections.abc import Awaitable, Callable
 from types import FunctionType, ModuleType
 
+import h2.exceptions
+import h11
 import hypercorn.trio.run
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
@@ -49,6 +51,10 @@ def lean_worker(hub: Hub, app: ASGIApp) -> WorkerServe | None:
             hub.stock_connections += 1
             try:
                 await stock(stock_app, config, context, state, taken)
+            except* (h11.ProtocolError, h2.exceptions.ProtocolError, ValueError) as errors:
+                # Raised by hypercorn for what a peer sent: its fault, and no trace is wanted.
+                hub.refused("invalid_request")
+                logger.debug("a connection sent what is no HTTP", exc_info=errors)
             finally:
                 hub.stock_connections -= 1
 

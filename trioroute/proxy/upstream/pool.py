@@ -44,6 +44,13 @@ class IdlePool:
         wire.idle_since = trio.current_time()
         self._idle.append(wire)
 
+    def sweep(self) -> None:
+        """Close those that grew old, and those that are not open and silent any more."""
+        self._expire()
+        for wire in [wire for wire in self._idle if not wire.is_alive()]:
+            self._idle.remove(wire)
+            wire.close()
+
     def clear(self) -> None:
         """Close all idle connections: the replica was seen to fail."""
         while self._idle:

@@ -48,6 +48,10 @@ class ReplicaTransport(httpx.AsyncBaseTransport):
         """Connections kept for reuse."""
         return len(self._pool)
 
+    def sweep(self) -> None:
+        """Close kept connections that are too old or that the replica closed."""
+        self._pool.sweep()
+
     def close_idle(self) -> None:
         """Close kept connections: after a failure they are not to be trusted."""
         self._pool.clear()

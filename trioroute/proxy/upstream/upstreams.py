@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import attrs
+import trio
 
 from trioroute.proxy.upstream.transport import ReplicaTransport
+
+SWEEP_EVERY_S = 1.0
 
 
 @attrs.frozen
@@ -65,6 +68,14 @@ class Upstreams:
         known = self._known.get(name)
         if known is not None:
             known.transport.close_idle()
+
+    async def keep_fresh(self) -> None:
+        """Close, until cancelled, kept connections as they die: no request may come for hours."""
+        while True:
+            await trio.sleep(SWEEP_EVERY_S)
+            for known in list(self._known.values()):
+                known.transport.sweep()
+                await trio.lowlevel.checkpoint()
 
     async def aclose(self) -> None:
         for known in self._known.values():
