@@ -35,13 +35,16 @@ class Peer:
             name, _, value = line.partition(b":")
             if name.lower() == b"content-length":
                 size = int(value)
-        while len(rest) < size:
-            if not await self._fill():
+        parts, missing = [rest], size - len(rest)
+        while missing > 0:
+            data = await self.stream.receive_some(65536)
+            if not data:
                 return b""
-            rest = self.received.partition(b"\r\n\r\n")[2]
-        taken = head + b"\r\n\r\n" + rest[:size]
+            parts.append(data)
+            missing -= len(data)
+        rest = b"".join(parts)
         self.received = rest[size:]
-        return taken
+        return head + b"\r\n\r\n" + rest[:size]
 
     async def _fill(self) -> bool:
         data = await self.stream.receive_some(65536)

@@ -1,5 +1,6 @@
 """A client that goes away is noticed in every phase."""
 
+import socket
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -9,6 +10,7 @@ import trio
 from tests.proxy.serving import GET, RawClient, chunk, client, eventually, say, serving, start
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
 from trioroute.proxy.serving.hangup import client_gone
+from trioroute.proxy.serving.wire import Wire
 
 Leave = Callable[[RawClient], Awaitable[None]]
 
@@ -171,3 +173,20 @@ async def test_a_failing_release_does_not_stop_the_server(
         async with client(server.port) as c:
             await c.send(GET)
             assert (await c.reply()).body == b"ok"
+
+
+async def test_a_hang_up_interrupts_before_a_write_and_never_behind_it() -> None:
+    """Who has the last bytes may close at once, and has its whole answer all the same."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    wire = Wire(trio.SocketStream(trio.socket.from_stdlib_socket(ours)), 1000)
+    written = 0
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        while written < 100:
+            await wire.write((b"x",))
+            written += 1
+    assert scope.cancelled_caught
+    assert len(theirs.recv(1000)) == written
+    wire.close()
+    theirs.close()

@@ -85,6 +85,12 @@ class Wire:
         Several parts leave in one system call. Raises ClientGone, or trio.Cancelled inside an
         application's scope, once the client is gone or has stalled.
         """
+        if self._streak >= WRITES_PER_CHECKPOINT:
+            # An application that never waits elsewhere must still let others run and be cancelled.
+            # Before the bytes leave: behind the last ones, who has them all would look gone.
+            self._streak = 0
+            await trio.lowlevel.checkpoint()
+        self._streak += 1
         size = sum(map(len, parts))
         data = b"".join(parts) if size <= JOIN_BYTES else b""
         try:
@@ -95,12 +101,6 @@ class Wire:
             await self._lost()
         if sent < size:
             await self._write_rest(memoryview(data or b"".join(parts))[sent:])
-            return
-        # An application that never waits elsewhere must still let others run and be cancelled.
-        self._streak += 1
-        if self._streak >= WRITES_PER_CHECKPOINT:
-            self._streak = 0
-            await trio.lowlevel.checkpoint()
 
     async def _write_rest(self, rest: memoryview) -> None:
         self._streak = 0
