@@ -163,7 +163,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of a router's course, over a thousand rows long."""
-    entries = play(7, 900).log.entries
+    entries = play(7, 1300).log.entries
     directory = tmp_path_factory.mktemp("sound") / "log"
     with closing(SqliteStore.open(directory, sync="normal")) as store:
         store.append(STREAM, entries, 0)
