@@ -36,6 +36,10 @@ VERSIONS = (
     " (SELECT max(version) FROM events WHERE stream = ?1)"
 )
 FIRST_AT = "SELECT at_ms FROM events ORDER BY seq LIMIT 1"
+TIMES = (
+    "SELECT (SELECT at_ms FROM events ORDER BY seq LIMIT 1),"
+    " (SELECT at_ms FROM events ORDER BY seq DESC LIMIT 1)"
+)
 LAST_UNTIL = "SELECT seq FROM events WHERE at_ms <= ? ORDER BY seq DESC LIMIT 1"
 LAST_VERSION = "SELECT max(version) FROM events WHERE stream = ?"
 
@@ -136,6 +140,11 @@ class SegmentReader:
         """The last row, None if the segment is empty."""
         rows = self._query(HEAD)
         return Head(*rows[0]) if rows else None
+
+    def times(self) -> tuple[int | None, int | None]:
+        """The times of the first and the last row, None while there is none."""
+        rows = self._query(TIMES)
+        return (rows[0][0], rows[0][1]) if rows else (None, None)
 
     def last_until(self, at_ms: int) -> int:
         """The last row not later than ``at_ms``, 0 if there is none or the first one is later."""

@@ -19,11 +19,13 @@ import trio
 import trioroute
 from eventlog import StoreFailed
 from eventlog.journal import Journal
+from eventlog.retention import Retention
 from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SqliteReader
 from trioroute.assembly import Parts, begin, rounds_of
 from trioroute.changes import RunningChanges
 from trioroute.events import InForce
+from trioroute.events.sections import Log
 from trioroute.observe import AdminDesk, admin_app, watch_loop_lag
 from trioroute.policy import commands as c
 from trioroute.proxy.access_log import AccessLog
@@ -36,7 +38,7 @@ from trioroute.replay import explain_decision
 from trioroute.settings import Settings
 from trioroute.signals import heed_signals
 from trioroute.supervisor import READY, tell_supervisor
-from trioroute.upkeep import Upkeep
+from trioroute.upkeep import Archiving, Retaining, Snapshotting
 
 logger = logging.getLogger("trioroute")
 
@@ -83,9 +85,25 @@ def readiness(parts: Parts) -> tuple[bool, str]:
     return True, "ready"
 
 
-def upkeep(parts: Parts) -> Upkeep:
+async def upkeep(parts: Parts) -> None:
+    """Snapshots, archive and retention of the log, for ever."""
     covered = parts.recovered.state.position - parts.recovered.folded
-    return Upkeep(parts.directory, lambda: parts.journal.durable_position, covered)
+
+    def log() -> Log:
+        return parts.router.state.settings.log
+
+    def retention() -> Retention:
+        return Retention(log().retain_age_ms, log().retain_bytes)
+
+    directory = parts.directory
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            Snapshotting(directory, lambda: parts.journal.durable_position, covered).run
+        )
+        nursery.start_soon(Archiving(directory, lambda: log().archive).run)
+        nursery.start_soon(
+            Retaining(directory, retention, lambda: bool(log().archive), parts.now_ms).run
+        )
 
 
 @attrs.frozen
@@ -182,7 +200,7 @@ async def _serve(
     admin_stop = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(tick, parts)
-        nursery.start_soon(upkeep(parts).run)
+        nursery.start_soon(upkeep, parts)
         nursery.start_soon(parts.desk.watch.run)
         if isinstance(parts.desk.access_log, AccessLog):
             nursery.start_soon(parts.desk.access_log.run)

@@ -131,7 +131,7 @@ class Retries:
 
 @attrs.frozen(kw_only=True)
 class Log:
-    """The event log. A segment's limit of 0 is off. Retention and archive have no knobs yet."""
+    """The event log. A limit of 0 is off."""
 
     path: str = "trioroute-log"
     sync: Literal["full", "normal"] = "full"
@@ -142,6 +142,9 @@ class Log:
     buffer_bytes: int = 67_108_864
     segment_bytes: int = 268_435_456
     segment_age_ms: int = 86_400_000
+    retain_age_ms: int = 1_209_600_000
+    retain_bytes: int = 21_474_836_480
+    archive: str = ""
 
 
 @attrs.frozen(kw_only=True)

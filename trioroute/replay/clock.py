@@ -20,6 +20,12 @@ def local_iso(at_ms: int) -> str:
     return at.astimezone().isoformat(timespec="milliseconds")
 
 
+def utc_iso(at_ms: int) -> str:
+    """``2026-03-01T13:00:00.250Z``."""
+    at = EPOCH + timedelta(milliseconds=at_ms)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def span(ms: int) -> str:
     """A length of time in at most two parts: "850 ms", "12.3 s", "4 min 10 s", "3 h", "2 d 4 h"."""
     if ms < 1000:

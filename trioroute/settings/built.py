@@ -4,6 +4,7 @@ from trioroute.settings.keys import KeyInfo, section
 from trioroute.settings.kinds import (
     address,
     choice,
+    command,
     duration,
     file,
     names,
@@ -19,6 +20,7 @@ from trioroute.settings.kinds import (
 
 MILLION = 1_000_000
 TEBIBYTE = 1 << 40
+CENTURY_MS = 100 * 365 * 86_400_000
 _TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}"  # RFC 9110, 5.6.2
 _HEADER = text(empty=False, pattern=_TOKEN, says="header name")
 _HEADER_OR_NONE = text(empty=True, pattern=_TOKEN, says="header name")
@@ -52,6 +54,9 @@ _TOKEN_ENV = "Variable with the admin port's token; needed when admin is not on 
 _KEYS_FILE = "File of API keys, one name:sha256[:project] a line; trioroute key new makes one."
 _KEYS = "API keys: name, sha256, project, requests_per_minute, max_in_flight, weight of each."
 _GATE_WAIT = "How long a first byte waits for a slow log before on_failure applies."
+_RETAIN_AGE = "A closed file goes when its last event is older; 0: never."
+_RETAIN_BYTES = "The oldest closed files go while the log is larger; 0: whatever its size."
+_ARCHIVE = "Command run for each closed file, {segment} is its path; not before it a file goes."
 _LITERAL = "counted carries a scrape forward by what was sent since; literal does not (RULES 3)."
 _RESET = "Unbroken time LIVE after which the count of ejects in a row is 0 (RULES 6.8)."
 _STREAK = "An eject this soon after the return counts as one more in a row (RULES 6.7)."
@@ -117,6 +122,9 @@ SECTIONS: tuple[KeyInfo, ...] = (
             "A file of the log closes here; 0: never.",
         ),
         ("segment_age", duration(0), '"24h"', "A file of the log closes at this age; 0: never."),
+        ("retain_age", duration(0, CENTURY_MS), '"14d"', _RETAIN_AGE),
+        ("retain_bytes", size(0, TEBIBYTE), '"20GiB"', _RETAIN_BYTES),
+        ("archive", command("{segment}"), '""', _ARCHIVE),
     ),
     *section(
         "policy",

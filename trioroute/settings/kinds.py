@@ -1,6 +1,7 @@
 """The kinds of value a key can take: each reads a TOML value, or text from outside the file."""
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 
 import attrs
@@ -143,6 +144,24 @@ def text(*, empty: bool, pattern: str | None = None, says: str = "text") -> Kind
         return value
 
     return Kind(says + (" or empty" if empty else ""), parse)
+
+
+def command(place: str) -> Kind:
+    """A command line that is split into words without a shell; ``place`` must be in it."""
+    remedy = f'write a command with {place} in it, such as "cp {place} /backup/", or "" for none'
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str):
+            raise BadValue("is not a text", remedy)
+        try:
+            words = shlex.split(value)
+        except ValueError as error:
+            raise BadValue(f"cannot be split into words: {error}", remedy) from error
+        if words and not any(place in word for word in words[1:]):
+            raise BadValue(f"does not say where the path goes ({place})", remedy)
+        return value
+
+    return Kind(f"command with {place}", parse)
 
 
 def texts(item: Kind, *, lower: bool = False) -> Kind:

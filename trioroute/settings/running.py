@@ -38,9 +38,12 @@ RELOADED_KEYS = frozenset(
         "log.gate",
         "log.gate_wait",
         "log.on_failure",
+        "log.retain_age",
+        "log.retain_bytes",
+        "log.archive",
     }
 )
-"""What is looked at anew for each request. The rest is built into sockets, buffers and files."""
+"""What is looked at each time it is needed. The rest is built into sockets, buffers and files."""
 
 
 def is_reloaded(key: str) -> bool:

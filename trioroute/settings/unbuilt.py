@@ -1,14 +1,9 @@
 """Keys that are documented but not built: refused with the reason, never quietly ignored."""
 
 from trioroute.settings.keys import NEVER, KeyInfo
-from trioroute.settings.kinds import Kind, duration, size, table, text
+from trioroute.settings.kinds import Kind, duration, table
 
-_AGE = duration(0)
-_SIZE = size(0, 1 << 50)
-_WORD = text(empty=True)
 _DISCOVERY = "replicas come from [[replica]] and --replica so far"
-_NOT_RUN = "closed segments stay where they are; copy them by hand"
-_KEPT = "nothing is deleted from the log; watch the disk and archive by hand"
 
 
 def _key(key: str, kind: Kind, default: str, doc: str, reason: str, off: object) -> KeyInfo:
@@ -24,11 +19,6 @@ SERVER = (
         "nothing is sent to a client before the engine's own first byte",
         0,
     ),
-)
-LOG = (
-    _key("log.retain_age", _AGE, '"14d"', "Age at which a segment is deleted.", _KEPT, NEVER),
-    _key("log.retain_bytes", _SIZE, '"20GiB"', "Size at which the oldest goes.", _KEPT, NEVER),
-    _key("log.archive", _WORD, '""', "Command run for each closed segment.", _NOT_RUN, ""),
 )
 DISCOVERY = tuple(
     _key(f"discovery.{name}", table(), "absent", doc, _DISCOVERY, NEVER)

@@ -5,6 +5,11 @@ import click
 from trioroute.cli.lazy import Entries, LazyGroup
 
 COMMANDS: Entries = {
+    "info": ("trioroute.cli.log.info", "info_command", "Segments, snapshots, head, gaps."),
+    "verify": ("trioroute.cli.log.verify", "verify_command", "Is every row what was written?"),
+    "export": ("trioroute.cli.log.export", "export_command", "Events as JSON lines."),
+    "prune": ("trioroute.cli.log.prune", "prune_command", "Unlink old segments."),
+    "archive": ("trioroute.cli.log.archive", "archive_command", "Copy it, also while written."),
     "snapshot": ("trioroute.cli.log.snapshot", "snapshot_command", "Keep what was folded so far."),
 }
 

@@ -46,7 +46,7 @@ class Bar:
     """A progress bar on a terminal, nothing elsewhere. Call it with what is done and what there is
     in all."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, *, shown: bool = True) -> None:
         self._progress = Progress(
             what,
             BarColumn(),
@@ -54,7 +54,7 @@ class Bar:
             TimeRemainingColumn(),
             console=console_for(stderr=True),
             transient=True,
-            disable=not sys.stderr.isatty(),
+            disable=not (shown and sys.stderr.isatty()),
         )
         self._task = self._progress.add_task(what)
 

@@ -1,4 +1,4 @@
-"""What a router does for its log beside the traffic: snapshots by a process of its own."""
+"""Snapshots of a running router, made by a process of its own."""
 
 import logging
 import sys
@@ -12,7 +12,7 @@ from eventlog.segments import list_segments
 from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SegmentLimits, SqliteStore
 from tests.replay.rig import STREAM, busy_day
-from trioroute.upkeep import Upkeep
+from trioroute.upkeep import Snapshotting
 
 REAL = (sys.executable, "-m", "trioroute")
 
@@ -26,14 +26,14 @@ def written(directory: Path, limits: SegmentLimits | None = None) -> int:
     return len(entries)
 
 
-def upkeep(directory: Path, position: int, **changes: object) -> Upkeep:
-    made = Upkeep(directory, lambda: position, 0, look_every_s=0.01, pause_s=0.01)
+def upkeep(directory: Path, position: int, **changes: object) -> Snapshotting:
+    made = Snapshotting(directory, lambda: position, 0, look_every_s=0.01, pause_s=0.01)
     for name, value in {"command": REAL, **changes}.items():
         setattr(made, name, value)
     return made
 
 
-async def until(condition: Callable[[], object], keeper: Upkeep) -> None:
+async def until(condition: Callable[[], object], keeper: Snapshotting) -> None:
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keeper.run)

@@ -1,6 +1,6 @@
-"""What a running router does for its log besides writing it, in a task beside the traffic.
+"""Snapshots of a running router's log.
 
-Snapshots are made by a process of its own (``trioroute log snapshot``): folding and packing a large
+They are made by a process of its own (``trioroute log snapshot``): folding and packing a large
 state would hold the interpreter's lock, and with it every request, for longer than a request may
 wait. A thread lost for that reason.
 """
@@ -31,7 +31,7 @@ MESSAGE_CHARS = 500
 
 
 @attrs.define
-class Upkeep:
+class Snapshotting:
     """``position`` gives the version of the last durable event; ``snapshot_at`` is the version that
     the newest snapshot covers. ``hopeless`` are segments whose snapshot could not be made."""
 
@@ -45,7 +45,7 @@ class Upkeep:
     snapshot_events: int = SNAPSHOT_EVENTS
 
     async def run(self) -> None:
-        """Look after the log for ever."""
+        """Make snapshots for ever, as they are due."""
         while True:
             if await self._snapshot_is_due():
                 await self._snapshot()

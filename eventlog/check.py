@@ -1,0 +1,227 @@
+"""Checking every row of a log by its chain, and going on after damage: what is bad, what holds."""
+
+import mmap
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import attrs
+
+from eventlog.chain import verify_chain
+from eventlog.errors import LogDamaged, LogError, LogMissing
+from eventlog.record import Head, Record
+from eventlog.segments import SegmentFile, SegmentReader, list_segments
+
+PAGE = 1000
+BAD_MAX = 1000
+"""Bad places told; a log with more is told up to there."""
+
+Progress = Callable[[int, int], None]
+"""Told the last row checked and the last there is."""
+
+
+@attrs.frozen
+class Bad:
+    """A place that is not what was written: rows ``first`` to ``last`` of ``file``.
+
+    ``offset`` is where the row's chain value lies in ``part`` (the file or its write-ahead log),
+    None where it is not there. ``reason`` begins with ``chain``, ``gap``, ``order`` or ``file``.
+    """
+
+    first: int
+    last: int
+    file: str
+    reason: str
+    offset: int | None = None
+    part: str = ""
+
+
+@attrs.define
+class Checked:
+    """``holds`` are the stretches of rows that are proved to follow each other unchanged.
+
+    ``begins_at`` is the first row kept; rows before it were retired, and whether the first one
+    follows them is proved only if ``anchored``.
+    """
+
+    rows: int = 0
+    begins_at: int = 1
+    anchored: bool = True
+    head: Head = attrs.field(factory=Head)
+    bad: list[Bad] = attrs.field(factory=list)
+    holds: list[tuple[int, int]] = attrs.field(factory=list)
+
+
+OnRow = Callable[[Record], None]
+
+
+@attrs.define
+class _Walk:
+    found: Checked
+    on_row: OnRow
+    head: Head | None = None
+
+    def take(self, page: Sequence[Record], file: SegmentFile) -> None:
+        """Check a page; a bad row is told and the next is checked against what it holds."""
+        rows = list(page)
+        while rows:
+            try:
+                verify_chain(rows, self.head, where=str(file.path))
+                good, rest = rows, []
+            except LogDamaged as damage:
+                at = next((i for i, row in enumerate(rows) if row.seq >= damage.seq), 0)
+                good, rest = rows[:at], rows[at:]
+                self._take_good(good)
+                self._tell(damage, rest[0], file)
+                if rest[0].seq == damage.seq:
+                    self.head = Head(rest[0].seq, rest[0].chain)
+                    self.found.rows += 1
+                    rest = rest[1:]
+                else:
+                    self.head = None  # rows are missing: what follows holds by itself
+                good = []
+            self._take_good(good)
+            rows = rest
+
+    def _take_good(self, rows: Sequence[Record]) -> None:
+        holds = self.found.holds
+        for row in rows:
+            if holds and holds[-1][1] == row.seq - 1 and self.head is not None:
+                holds[-1] = (holds[-1][0], row.seq)
+            else:
+                holds.append((row.seq, row.seq))
+            self.head = Head(row.seq, row.chain)
+            self.found.rows += 1
+            self.on_row(row)
+
+    def _tell(self, damage: LogDamaged, row: Record, file: SegmentFile) -> None:
+        last = row.seq if damage.seq == row.seq else row.seq - 1
+        part, offset = place_of(file.path, row.chain)
+        self.tell(Bad(damage.seq, last, str(file.path), damage.reason, offset, part))
+
+    def tell(self, bad: Bad) -> None:
+        if len(self.found.bad) < BAD_MAX:
+            self.found.bad.append(bad)
+
+
+def check_log(
+    path: Path,
+    *,
+    start: Head | None = None,
+    on_row: OnRow = lambda _: None,
+    progress: Progress | None = None,
+) -> Checked:
+    """Check a log directory, or one segment's file, as far as it goes now. Memory stays flat.
+
+    ``start`` is the head before the first row kept, if it is known from elsewhere. ``on_row`` is
+    told of every good row in order. Raises LogMissing, NewerLog, StoreFailed.
+    """
+    files = list_segments(path) if path.is_dir() else [SegmentFile(0, path)]
+    if not files or not path.exists():
+        raise LogMissing(path)
+    found = Checked()
+    walk = _Walk(found, on_row)
+    end = _end_of(files)
+    first = True
+    for place, file in enumerate(files):
+        following = files[place + 1].first if place + 1 < len(files) else None
+        for page in _pages(file, following, end, walk):
+            if first:
+                first = False
+                found.begins_at = page[0].seq
+                walk.head = Head() if page[0].seq == 1 else start
+                found.anchored = walk.head is not None
+            walk.take(page, file)
+            if progress is not None:
+                progress(page[-1].seq, max(end, page[-1].seq))
+    found.head = walk.head or Head()
+    return found
+
+
+def _end_of(files: Sequence[SegmentFile]) -> int:
+    try:
+        reader = SegmentReader.open(files[-1].path)
+    except LogDamaged:
+        return files[-1].first
+    try:
+        head = reader.head()
+    except LogDamaged:
+        return files[-1].first
+    finally:
+        reader.close()
+    return head.seq if head is not None else files[-1].first - 1
+
+
+def _pages(
+    file: SegmentFile, following: int | None, end: int, walk: _Walk
+) -> Iterator[list[Record]]:
+    """The readable rows of a file; what cannot be read is told and passed over."""
+    try:
+        reader = SegmentReader.open(file.path)
+    except LogDamaged as damage:
+        last = following - 1 if following is not None else file.first
+        walk.tell(Bad(file.first, last, str(file.path), damage.reason))
+        walk.head = None
+        return
+    last = following - 1 if following is not None else end
+    after = max(0, file.first - 1)
+    try:
+        while page := _page(reader, file, after, last, walk):
+            yield page
+            after = page[-1].seq
+    finally:
+        reader.close()
+
+
+def _page(
+    reader: SegmentReader, file: SegmentFile, after: int, last: int, walk: _Walk
+) -> list[Record]:
+    """The next readable rows, few at a time around damage; empty at the end of the file."""
+    limit, skipped = PAGE, 0
+    while True:
+        try:
+            page = reader.read(after + skipped, limit)
+        except LogDamaged as damage:
+            reason = damage.reason
+        else:
+            if skipped:
+                upto = page[0].seq - 1 if page else last
+                walk.tell(Bad(after + 1, upto, str(file.path), reason))
+                walk.head = None
+            return page
+        if limit > 1:
+            limit //= 10
+        elif after + skipped >= last:
+            walk.tell(Bad(after + 1, last, str(file.path), reason))
+            walk.head = None
+            return []
+        else:
+            skipped = skipped + 1 if skipped < PAGE else 2 * skipped
+
+
+def place_of(path: Path, chain: bytes) -> tuple[str, int | None]:
+    """The file and byte where a row's chain value is stored; it is unique, so it marks the row."""
+    for part in (path, path.with_name(path.name + "-wal")):
+        try:
+            with part.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as m:
+                offset = m.find(chain)
+        except (OSError, ValueError):
+            continue
+        if offset >= 0:
+            return str(part), offset
+    return "", None
+
+
+def holds_at(path: Path, head: Head) -> bool:
+    """Whether the log has this very row: the head that was kept elsewhere. Raises LogError."""
+    for file in reversed(list_segments(path) if path.is_dir() else [SegmentFile(0, path)]):
+        if file.first <= head.seq:
+            reader = SegmentReader.open(file.path)
+            try:
+                rows = reader.read(head.seq - 1, 1)
+            finally:
+                reader.close()
+            return bool(rows) and (rows[0].seq, rows[0].chain) == (head.seq, head.chain)
+    return False
+
+
+__all__ = ["Bad", "Checked", "LogError", "check_log", "holds_at", "place_of"]

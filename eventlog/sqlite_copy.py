@@ -1,0 +1,101 @@
+"""Copies of a log, also while it is written: as the log it is, or all of it in one file."""
+
+import shutil
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from eventlog.errors import LogMissing
+from eventlog.segments import SegmentFile, list_segments, sqlite_errors
+from eventlog.sqlite_segment import DRAFT, is_sealed, make_segment, remove_file, sync_directory
+
+
+@attrs.frozen
+class Copied:
+    """``new`` were copied now, ``there`` had been copied before."""
+
+    new: tuple[Path, ...]
+    there: tuple[Path, ...]
+
+
+def copy_log(log: Path, target: Path) -> Copied:
+    """Copy every segment of ``log`` into the directory ``target``, which is a log then.
+
+    Closed segments are copied once. The open one is copied as it is at one moment, with SQLite's
+    backup, and again the next time. Each appears whole. Raises LogMissing, StoreFailed, LogDamaged,
+    OSError.
+    """
+    if not log.is_dir() or not list_segments(log):
+        raise LogMissing(log)
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new: list[Path] = []
+    there: list[Path] = []
+    done = 0
+    while files := [file for file in list_segments(log) if file.first > done]:
+        for file in files:
+            done = file.first
+            copy = target / file.path.name
+            if copy.exists() and is_sealed(file.path) and _same_size(copy, file.path):
+                there.append(copy)
+            else:
+                _copy(file, copy)
+                new.append(copy)
+    sync_directory(target)
+    return Copied(tuple(new), tuple(there))
+
+
+def _same_size(one: Path, other: Path) -> bool:
+    return one.stat().st_size == other.stat().st_size
+
+
+def _copy(file: SegmentFile, copy: Path) -> None:
+    draft = copy.with_name(copy.name + DRAFT)
+    remove_file(draft)
+    if is_sealed(file.path):
+        shutil.copyfile(file.path, draft)
+    else:
+        with sqlite_errors(file.path):
+            _back_up(file.path, draft)
+    draft.rename(copy)
+
+
+def _back_up(source: Path, target: Path) -> None:
+    reading = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
+    writing = sqlite3.connect(target, isolation_level=None)
+    try:
+        reading.backup(writing)
+        writing.execute("PRAGMA journal_mode = DELETE").fetchall()
+    finally:
+        writing.close()
+        reading.close()
+
+
+def copy_into_one_file(log: Path, target: Path, views: Mapping[str, str]) -> int:
+    """All rows of a log in one new SQLite file with ``views`` over all of them; how many rows.
+
+    Raises LogMissing, StoreFailed, LogDamaged, FileExistsError, OSError.
+    """
+    files = list_segments(log) if log.is_dir() else []
+    if not files:
+        raise LogMissing(log)
+    if target.exists():
+        raise FileExistsError(f"{target} is there already: give a name that is free")
+    draft = target.with_name(target.name + ".part")
+    remove_file(draft)
+    make_segment(SegmentFile(0, draft), views)
+    with sqlite_errors(draft):
+        writing = sqlite3.connect(draft, isolation_level=None, uri=True)
+        try:
+            writing.execute("PRAGMA journal_mode = DELETE").fetchall()
+            for file in files:
+                source = f"{file.path.absolute().as_uri()}?mode=ro"
+                writing.execute("ATTACH ? AS part", (source,))
+                writing.execute("INSERT INTO main.events SELECT * FROM part.events")
+                writing.execute("DETACH part")
+            rows: int = writing.execute("SELECT count(*) FROM events").fetchone()[0]
+        finally:
+            writing.close()
+    draft.rename(target)
+    return rows

@@ -1,0 +1,1 @@
+"""Tests of the commands that have no package of their own."""

@@ -1,0 +1,82 @@
+"""Copies of a log that is being written are whole and go on where they ended."""
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from eventlog import Head, LogMissing
+from eventlog.chain import verify_chain
+from eventlog.conformance import read_all, some_entries
+from eventlog.sqlite import SegmentLimits, SqliteReader, SqliteStore
+from eventlog.sqlite_copy import copy_into_one_file, copy_log
+from eventlog.sqlite_segment import is_sealed
+
+
+def test_a_log_is_copied_while_it_is_written(tmp_path: Path) -> None:
+    log, target = tmp_path / "log", tmp_path / "copy"
+    store = SqliteStore.open(log, sync="normal", limits=SegmentLimits(size_bytes=30_000))
+    store.append("a", some_entries(50), 0)
+    stop = threading.Event()
+
+    def write() -> None:
+        n = 50
+        while not stop.is_set():
+            store.append("a", some_entries(50, n), n)
+            n += 50
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    heads = []
+    try:
+        for _ in range(5):
+            copied = copy_log(log, target)
+            assert copied.new
+            with SqliteReader.open(target) as reader:
+                rows = reader.read(0, 1_000_000)
+                assert verify_chain(rows, Head()) == reader.head()
+                heads.append(reader.head().seq)
+    finally:
+        stop.set()
+        writer.join()
+    assert heads == sorted(heads)
+    assert heads[-1] > 50
+    store.close()
+    last = copy_log(log, target)
+    assert len(last.there) + len(last.new) == len(list(log.glob("log-*.sqlite")))
+    with SqliteReader.open(target) as copy, SqliteReader.open(log) as original:
+        assert copy.read(0, 1_000_000) == original.read(0, 1_000_000)
+    assert sorted(path.suffix for path in target.iterdir()) == [".sqlite"] * len(
+        list(target.iterdir())
+    )
+
+
+def test_a_copy_can_be_written_on(tmp_path: Path) -> None:
+    store = SqliteStore.open(tmp_path / "log", sync="normal")
+    store.append("a", some_entries(3), 0)
+    copy_log(tmp_path / "log", tmp_path / "copy")
+    assert is_sealed(tmp_path / "copy" / "log-1.sqlite")
+    store.close()
+    copy = SqliteStore.open(tmp_path / "copy")
+    assert copy.append("a", some_entries(1, 3), 3).first == 4
+    assert len(read_all(copy)) == 4
+    copy.close()
+
+
+def test_all_of_a_log_in_one_file_with_its_views(tmp_path: Path) -> None:
+    store = SqliteStore.open(tmp_path / "log", sync="normal", limits=SegmentLimits(size_bytes=1))
+    for n in range(4):
+        store.append("a", some_entries(3, 3 * n), 3 * n)
+    target = tmp_path / "one.sqlite"
+    assert copy_into_one_file(tmp_path / "log", target, {"n": "SELECT seq FROM events"}) == 12
+    connection = sqlite3.connect(target)
+    assert connection.execute("SELECT count(*), max(seq) FROM n").fetchone() == (12, 12)
+    connection.close()
+    with SqliteReader.open(target) as one:
+        assert one.read() == store.read()
+    with pytest.raises(FileExistsError, match="give a name that is free"):
+        copy_into_one_file(tmp_path / "log", target, {})
+    with pytest.raises(LogMissing):
+        copy_log(tmp_path / "nothing", tmp_path / "copy")
+    store.close()

@@ -1,0 +1,1 @@
+"""Tests of what a running router does for its log."""

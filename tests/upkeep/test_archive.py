@@ -1,0 +1,109 @@
+"""log.archive: each closed segment once, oldest first, without a shell, until it works."""
+
+import hashlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from eventlog.conformance import some_entries
+from eventlog.segments import list_segments
+from eventlog.sqlite import SegmentLimits, SqliteStore
+from trioroute.archived import is_archived, mark_of, unarchived
+from trioroute.upkeep import Archiving
+from trioroute.upkeep.archive import run_command, words_of
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    directory = tmp_path / "a log; with 'odd' $NAMES"
+    store = SqliteStore.open(directory, sync="normal", limits=SegmentLimits(size_bytes=1))
+    for n in range(4):
+        store.append("a", some_entries(1, n), n)
+    store.close()
+    return directory
+
+
+async def until(condition: Callable[[], object], archiving: Archiving) -> None:
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(archiving.run)
+            while not condition():  # noqa: ASYNC110  # files appear, nobody tells
+                await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+
+
+async def test_every_closed_segment_is_archived_once(log: Path, tmp_path: Path) -> None:
+    target = tmp_path / "backup"
+    target.mkdir()
+    command = f"cp {{segment}} {target}/"
+    await until(lambda: not unarchived(log), Archiving(log, lambda: command, 0.01))
+    closed = [file.path for file in list_segments(log)[:-1]]
+    assert len(closed) == 3
+    for path in closed:
+        copy = target / path.name
+        assert copy.read_bytes() == path.read_bytes()
+        told = json.loads(mark_of(path).read_text())
+        assert told["sha256"] == hashlib.sha256(copy.read_bytes()).hexdigest()
+        copy.unlink()
+    assert not is_archived(list_segments(log)[-1].path)
+    with trio.move_on_after(0.2):
+        await Archiving(log, lambda: command, 0.01).run()
+    assert list(target.iterdir()) == []
+
+
+def test_a_path_is_one_word_and_no_shell_sees_it() -> None:
+    path = Path("/a b/$(touch x);'\"")
+    words = words_of("aws s3 cp {segment} 's3://b/{segment} x'", path)
+    assert words == ["aws", "s3", "cp", str(path), f"s3://b/{path} x"]
+
+
+async def test_a_failure_is_told_and_repeated_until_it_works(
+    log: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = tmp_path / "later"
+    archiving = Archiving(log, lambda: f"cp {{segment}} {target}/", 0.01, pause_s=0.02)
+    with caplog.at_level(logging.ERROR):
+        await until(lambda: len(caplog.records) >= 2, archiving)
+    assert "log-1.sqlite, tried again later: exit code 1: cp: " in caplog.text
+    assert unarchived(log)
+    target.mkdir()
+    await until(lambda: not unarchived(log), archiving)
+
+
+async def test_without_a_command_nothing_is_run(log: Path) -> None:
+    with trio.move_on_after(0.2):
+        await Archiving(log, lambda: "", 0.01).run()
+    assert len(unarchived(log)) == 3
+
+
+@pytest.mark.parametrize("words", [["no-such-program"], [""], ["a\0b"]])
+async def test_a_command_that_cannot_be_started_is_a_failure(words: list[str]) -> None:
+    assert await run_command(words, 10)
+
+
+async def test_a_command_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    child = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); "
+    inner = [sys.executable, "-c", child + "time.sleep(60)"]
+    outer = f"import subprocess; subprocess.run({inner!r})"
+    with trio.fail_after(20):
+        told = await run_command([sys.executable, "-c", outer], 2)
+    assert "took longer than 2 s" in told
+    pid = int((tmp_path / "pid").read_text())
+    with trio.fail_after(5):
+        while _is_alive(pid):  # noqa: ASYNC110  # its parent is init now
+            await trio.sleep(0.05)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+    return state != "Z"

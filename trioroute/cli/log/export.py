@@ -1,0 +1,110 @@
+"""``trioroute log export``: events as JSON lines."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from eventlog import Record
+from eventlog.sqlite import SqliteReader
+from trioroute.cli.log.chosen import OfReplicas
+from trioroute.cli.log.words import Bar, failures, log_argument
+from trioroute.events.codec import KINDS
+from trioroute.replay.clock import parse_point, utc_iso
+from trioroute.replay.read import BadQuestion
+from trioroute.snapshot import rows_after
+
+EPILOG = """\b
+Examples:
+  trioroute log export trioroute-log > events.jsonl
+  trioroute log export trioroute-log --since -1h --kind Dispatched --kind Released
+  duckdb -c "SELECT body.replica, count(*) FROM read_json('events.jsonl') GROUP BY 1"
+"""
+
+
+@click.command("export", epilog=EPILOG)
+@log_argument
+@click.option("--since", metavar="TIME", help="From then on: ISO time, or -15m before the end.")
+@click.option("--until", metavar="TIME", help="Until then.")
+@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only these; repeat.")
+@click.option("--replica", "replicas", multiple=True, metavar="NAME", help="Only of these; repeat.")
+@click.option("--output", type=click.Path(path_type=Path), help="A file instead of stdout.")
+@click.option("--json", "as_data", is_flag=True, help="JSON lines, which it is in any case.")
+def export_command(
+    log: Path,
+    since: str | None,
+    until: str | None,
+    kinds: tuple[str, ...],
+    replicas: tuple[str, ...],
+    output: Path | None,
+    as_data: bool,
+) -> None:
+    """Write the events of LOG as JSON lines: one object a row, its body as an object in it."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise click.UsageError(f"--kind {kind}: there is no such kind; {', '.join(KINDS)}")
+    with failures(), SqliteReader.open(log) as reader:
+        head = reader.head().seq
+        last = reader.read(head - 1, 1) if head else []
+        last_ms = last[0].at_ms if last else 0
+        try:
+            since_ms = None if since is None else parse_point(since, last_ms)
+            until_ms = None if until is None else parse_point(until, last_ms)
+        except BadQuestion as error:
+            raise click.UsageError(str(error)) from None
+        after = 0 if since_ms is None else reader.last_until(since_ms - 1)
+        rows = _chosen(rows_after(reader, after, head), since_ms, until_ms, kinds, replicas)
+        with Bar("exporting", shown=output is not None) as bar:
+            if output is None:
+                _write(rows, sys.stdout.buffer, head, bar)
+            else:
+                with output.open("wb") as file:
+                    _write(rows, file, head, bar)
+
+
+def _chosen(
+    rows: Iterator[Record],
+    since_ms: int | None,
+    until_ms: int | None,
+    kinds: tuple[str, ...],
+    replicas: tuple[str, ...],
+) -> Iterator[Record]:
+    of_replicas = OfReplicas(replicas)
+    for row in rows:
+        if until_ms is not None and row.at_ms > until_ms:
+            continue
+        if since_ms is not None and row.at_ms < since_ms:
+            continue
+        if replicas and not of_replicas.take(row):
+            continue
+        if not kinds or row.kind in kinds:
+            yield row
+
+
+def _write(
+    rows: Iterator[Record], file: BinaryIO, head: int, progress: Callable[[int, int], None]
+) -> None:
+    for number, row in enumerate(rows):
+        file.write(line(row))
+        if number % 1000 == 0:
+            progress(row.seq, head)
+    file.flush()
+
+
+def line(row: Record) -> bytes:
+    """One row as a line; kind and stream are plain words, so nothing in them needs quoting."""
+    return b'{"seq":%d,"stream":"%s","version":%d,"kind":"%s","schema":%d,"at":"%s",' % (
+        row.seq,
+        row.stream.encode(),
+        row.version,
+        row.kind.encode(),
+        row.schema,
+        utc_iso(row.at_ms).encode(),
+    ) + b'"at_ms":%d,"seen":%d,"chain":"%s","body":%s}\n' % (
+        row.at_ms,
+        row.seen,
+        row.chain.hex().encode(),
+        row.body,
+    )

@@ -1,0 +1,48 @@
+"""What may be retired of a router's log: one rule for ``log prune`` and a running router."""
+
+from pathlib import Path
+
+from eventlog.errors import LogError
+from eventlog.retention import MayGo, Plan, Retention, Segment, look, plan, unlink
+from eventlog.segments import list_segments
+from eventlog.snapshots import BadSnapshot, Snapshots, check_belongs
+from eventlog.sqlite import SqliteReader
+from eventlog.sqlite_segment import seal
+from trioroute.archived import forget_retired, is_archived
+from trioroute.snapshot import FOLD, parse_states
+
+
+def plan_retention(log: Path, limits: Retention, now_ms: int, *, archived_only: bool) -> Plan:
+    """What must and may go by ``limits``. Raises LogError, OSError."""
+    for file in list_segments(log)[:-1]:
+        seal(file.path)
+    with SqliteReader.open(log) as reader:
+        return plan(look(log), limits, now_ms, _judge(log, reader, archived_only))
+
+
+def _judge(log: Path, reader: SqliteReader, archived_only: bool) -> MayGo:
+    snapshots = Snapshots(log)
+
+    def may_go(segment: Segment, following: Segment) -> str:
+        if archived_only and not is_archived(segment.file.path):
+            return "log.archive has not taken it yet"
+        try:
+            snapshot = snapshots.read(following.file.first - 1)
+            if snapshot.fold != FOLD:
+                raise BadSnapshot("it was made by a release whose state has another shape")
+            check_belongs(reader, snapshot.head)
+            parse_states(snapshot.payload)
+        except (BadSnapshot, LogError) as error:
+            return (
+                f"the snapshot at the beginning of {following.file.path.name} is missing: {error}"
+            )
+        return ""
+
+    return may_go
+
+
+def retire(log: Path, decided: Plan) -> None:
+    """Unlink what a plan says, and what belongs to it. Raises OSError."""
+    unlink(decided.going)
+    if decided.going:
+        forget_retired(log)
