@@ -111,6 +111,11 @@ class Journal:
         return self._pending_bytes
 
     @property
+    def bounds(self) -> tuple[int, int]:
+        """Entries and bytes that may wait at most."""
+        return self._max_entries, self._max_bytes
+
+    @property
     def commits(self) -> int:
         """Appends that succeeded since the start."""
         return self._commits

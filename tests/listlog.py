@@ -16,17 +16,19 @@ from trioroute.projections.pins import checksum
 
 @attrs.define
 class ListLog:
-    """A log in memory. While ``full``, it takes only what it must.
+    """A log in memory. While ``full``, it takes only what it must; while ``broken``,
+    nothing.
 
     ``offers`` are the lengths of the log after each offer: an offer is durable whole or not at all.
     """
 
     entries: list[Entry] = attrs.field(factory=list)
     full: bool = False
+    broken: bool = False
     offers: list[int] = attrs.field(factory=list)
 
     def offer(self, entries: Sequence[Entry], *, must_take: bool = False) -> int:
-        if self.full and not must_take:
+        if self.broken or (self.full and not must_take):
             raise JournalFull(1, 1, 1, 1)
         first = len(self.entries) + 1
         self.entries.extend(entries)

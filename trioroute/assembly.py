@@ -87,7 +87,7 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
         max_bytes=in_force.log.buffer_bytes,
         on_commit=timings.log_committed,
     )
-    router = Router(state, journal)
+    router = Router(state, journal, log_healthy=partial(_takes_again, journal))
     router.listeners.append(HealthNotes(state, in_force.log.path).listen)
     now_ms = running_clock()
     draw = random.Random().getrandbits  # seeded by the system; names and ties need no secret
@@ -121,6 +121,13 @@ def authorizations(settings: Settings, environ: Mapping[str, str]) -> dict[str, 
         for replica in settings.replicas
         if replica.api_key_env
     }
+
+
+def _takes_again(journal: Journal) -> bool:
+    """Whether a log that lost events has room again: half of its buffer, so that it stays so."""
+    entries, size = journal.bounds
+    half_empty = 2 * journal.depth <= entries and 2 * journal.pending_bytes <= size
+    return journal.failing is None and half_empty
 
 
 def _refuses(router: Router, replica: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import attrs
 
+from eventlog.errors import JournalFull
 from eventlog.record import Entry
 from trioroute.events import Event, encode, kind_of
 from trioroute.policy import decide
@@ -40,17 +41,42 @@ class Decided:
 NOTHING = Decided(0, ())
 
 
+UNLOGGED = 1 << 62
+"""Versions above it are of events that no log holds: no number of a log is ever so high."""
+
+
+@attrs.define(slots=True)
+class Hole:
+    """What the log does not tell since ``from_ms``: ``events`` that were lost after version
+    ``after``, and ``responses`` that went out before their decision was in it."""
+
+    from_ms: int
+    after: int
+    events: int = 0
+    responses: int = 0
+
+
+def _healthy() -> bool:
+    return True
+
+
 @attrs.define(slots=True)
 class Router:
     """The only writer of live state. ``listeners`` are told after each fold, synchronously.
 
     ``chooser`` replaces the policy in force: for baselines in simulations only.
+
+    With ``log.on_failure = "serve"`` a full log does not stop it: events are then folded but lost,
+    with versions above ``UNLOGGED``, until ``log_healthy`` and a ``Gap`` that restates the state.
     """
 
     state: State
     log: Log
     listeners: list[Callable[[Decided], None]] = attrs.field(factory=list)
     chooser: Chooser | None = None
+    log_healthy: Callable[[], bool] = _healthy
+    hole: Hole | None = None
+    unlogged: int = UNLOGGED
 
     def handle(self, command: Command) -> Decided:
         """Decide, offer to the log, apply: all or nothing, without a suspension point.
@@ -61,12 +87,27 @@ class Router:
         state = self.state
         if command.at_ms < state.at_ms and type(command) is not Start:
             command = attrs.evolve(command, at_ms=state.at_ms)
+        if self.hole is not None:
+            self.close_hole(command.at_ms)
         events = decide(state, command, self.chooser)
         if not events:
             return NOTHING
         at_ms = command.at_ms
         entries = [to_entry(event, at_ms) for event in events]
-        first = self.log.offer(entries, must_take=type(command) in _ALWAYS_TAKEN)
+        if state.position >= UNLOGGED:
+            first = self._lose(len(events))
+        else:
+            try:
+                first = self.log.offer(entries, must_take=type(command) in _ALWAYS_TAKEN)
+            except JournalFull:
+                if state.settings.log.on_failure != "serve" or type(command) is Start:
+                    raise
+                self._begin_losing(at_ms)
+                return self.handle(command)  # what it decided held the number it would have had
+        return self._fold(first, events, at_ms)
+
+    def _fold(self, first: int, events: Sequence[Event], at_ms: int) -> Decided:
+        state = self.state
         assert first == state.position + 1, "the log and the state disagree on the next version"
         version = first
         for event in events:
@@ -76,6 +117,51 @@ class Router:
         for listener in self.listeners:
             listener(decided)
         return decided
+
+    def response_unlogged(self, at_ms: int) -> None:
+        """A response goes out although its decision is not in the log yet."""
+        if self.hole is None:
+            self.hole = Hole(at_ms, self.state.position)
+        self.hole.responses += 1
+
+    def _begin_losing(self, at_ms: int) -> None:
+        if self.hole is None:
+            self.hole = Hole(at_ms, 0)
+        self.hole.after = self.state.position
+        self.state.position = self.unlogged
+
+    def _lose(self, events: int) -> int:
+        assert self.hole is not None
+        self.hole.events += events
+        first = self.unlogged + 1
+        self.unlogged += events
+        return first
+
+    def close_hole(self, at_ms: int) -> None:
+        """Once the log is healthy again, say in it what it does not tell, and go on from there."""
+        state, hole = self.state, self.hole
+        if hole is None or not self.log_healthy():
+            return
+        at_ms = max(at_ms, state.at_ms)
+        losing = state.position >= UNLOGGED
+        if losing:
+            state.position = hole.after
+        restate = Restate(
+            at_ms=at_ms,
+            lost=hole.events,
+            from_ms=hole.from_ms,
+            to_ms=at_ms,
+            unlogged=hole.responses,
+        )
+        events = decide(state, restate)
+        try:
+            first = self.log.offer([to_entry(event, at_ms) for event in events], must_take=True)
+        except JournalFull:
+            if losing:
+                state.position = self.unlogged
+            return
+        self.hole = None
+        self._fold(first, events, at_ms)
 
     def look(self, arrive: Arrive) -> Choice:
         """What ``handle`` would choose now; changes nothing."""

@@ -64,9 +64,12 @@ async def tick(parts: Parts) -> None:
     while True:
         await trio.sleep(TICK_S)
         parts.tell(c.Tick(at_ms=parts.now_ms()))
+        parts.router.close_hole(parts.now_ms())
         failing = parts.journal.failing
         if failing is not None and not was_failing:
-            logger.error("the event log cannot be written, requests get 503: %s", failing)
+            serves = parts.router.state.settings.log.on_failure == "serve"
+            effect = "responses go out unlogged" if serves else "requests get 503"
+            logger.error("the event log cannot be written, %s: %s", effect, failing)
         elif failing is None and was_failing:
             logger.info("the event log is written again")
         was_failing = failing is not None
@@ -77,7 +80,7 @@ def readiness(parts: Parts) -> tuple[bool, str]:
     if parts.ending:
         return False, "draining: this router is shutting down"
     since_ms = parts.journal.stalled_since_ms
-    if since_ms is not None:
+    if since_ms is not None and parts.router.state.settings.log.on_failure != "serve":
         return False, f"log stalled: {parts.journal.failing}"
     state = parts.router.state
     if not state.anyone_routable():

@@ -94,6 +94,44 @@ async def test_a_log_that_stalls_is_503_and_the_replica_is_let_go_of(body: Any) 
         assert rig.router.state.health["a"].request_failures == 0
 
 
+@pytest.mark.parametrize("body", [None, STREAMED])
+async def test_serve_lets_a_response_go_that_the_log_could_not_take_in_time(body: Any) -> None:
+    store = HeldStore()
+    script = always(stream(*GOOD_STREAM) if body else GOOD)
+    log = {"gate_wait_ms": 100, "on_failure": "serve"}
+    async with whole(script, store=store, threaded=True, log=log) as rig:
+        await settled(rig)
+        store.open.clear()
+        answer = await rig.ask(body)
+        assert answer.status == 200
+        assert answer.headers["x-trioroute-decision"]
+        store.open.set()
+        assert (await rig.released()).outcome == "ok"
+        (gap,) = await rig.events(e.Gap)
+        assert (gap.lost, gap.unlogged) == (0, 1)
+
+
+async def test_serve_goes_on_when_the_buffer_is_full_without_a_number_of_the_log() -> None:
+    store = HeldStore()
+    log = {"gate_wait_ms": 100, "on_failure": "serve"}
+    async with whole(always(GOOD), store=store, threaded=True, entries_max=14, log=log) as rig:
+        rig.router.log_healthy = store.open.is_set
+        await settled(rig)
+        store.open.clear()
+        answers = [await rig.ask(headers=["x-session-id: s"]) for _ in range(30)]
+        assert [answer.status for answer in answers] == [200] * 30
+        assert "x-trioroute-decision" in answers[0].headers
+        assert "x-trioroute-decision" not in answers[-1].headers
+        store.open.set()
+        await settled(rig)
+        last = await rig.ask()
+        assert "x-trioroute-decision" in last.headers
+        (gap,) = await rig.events(e.Gap)
+        assert gap.unlogged == 30
+        assert gap.lost > 0
+        assert gap.state is not None
+
+
 async def test_an_error_of_the_router_waits_for_its_decision_too() -> None:
     store = HeldStore()
     async with whole(dies, store=store, threaded=True, log={"gate_wait_ms": 100}) as rig:

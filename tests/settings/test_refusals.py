@@ -14,7 +14,6 @@ from trioroute.settings import KNOWN_KEYS, SettingsError, load
     [
         ("[server]\nheartbeat = 5", "server.heartbeat"),
         ('[server]\nheartbeat = "often"', "server.heartbeat"),
-        ('[log]\non_failure = "serve"', "log.on_failure"),
         ('[discovery.file]\npath = "f"', "discovery.file"),
         ('[discovery.dns]\nname = "f"', "discovery.dns"),
         ('[discovery.gpustack]\nurl = "f"', "discovery.gpustack"),
@@ -38,7 +37,6 @@ def test_an_unbuilt_setting_is_refused_with_the_reason(tmp_path: Path, line: str
         '[server]\nadmin_token_env = ""\napi_keys_file = ""\napi_keys = []',
         '[server]\ncors_origins = []\nheartbeat = 0\naccess_log = "off"',
         '[server]\nheartbeat = "0s"',
-        '[log]\non_failure = "refuse"',
         "[models.aliases]",
         "[models]",
         "[discovery]",

@@ -137,7 +137,7 @@ class Log:
     sync: Literal["full", "normal"] = "full"
     gate: Literal["first_byte", "dispatch", "off"] = "first_byte"
     gate_wait_ms: int = 2000
-    on_failure: Literal["refuse"] = "refuse"
+    on_failure: Literal["refuse", "serve"] = "refuse"
     buffer_entries: int = 100_000
     buffer_bytes: int = 67_108_864
     segment_bytes: int = 268_435_456

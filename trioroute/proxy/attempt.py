@@ -5,6 +5,7 @@ import trio
 from trioroute.proxy.ending import Ending
 from trioroute.proxy.passage import Chosen, Passage
 from trioroute.proxy.upstream.message import UpstreamStream
+from trioroute.router import UNLOGGED
 
 
 class Attempt:
@@ -34,10 +35,9 @@ class Attempt:
         """The response headers that tell where the request went and why (HTTP.md)."""
         state = self.desk.router.state
         number = self.chosen.number
-        headers = [
-            (b"x-trioroute-decision", f"{state.router}/{number}".encode()),
-            (b"x-trioroute-attempts", str(self.passage.attempt).encode("ascii")),
-        ]
+        headers = [(b"x-trioroute-attempts", str(self.passage.attempt).encode("ascii"))]
+        if number <= UNLOGGED:  # no log holds one above it
+            headers.insert(0, (b"x-trioroute-decision", f"{state.router}/{number}".encode()))
         if self.desk.settings.server.reveal:
             headers.append((b"x-trioroute-replica", self.replica.encode()))
             headers.append((b"x-trioroute-reason", self.chosen.event.reason.encode("ascii")))

@@ -22,6 +22,7 @@ from trioroute.proxy.tap import aborted, error_in_events
 from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.upstream.message import Answer, Outgoing
 from trioroute.proxy.verdict import Trouble, of_error, of_error_event, of_status
+from trioroute.router import UNLOGGED
 
 
 class AttemptRun(Attempt):
@@ -190,7 +191,10 @@ class AttemptRun(Attempt):
         number = self.chosen.number
         if journal.is_durable(number):
             return True
-        if self.desk.settings.log.gate == "off":
+        log = self.desk.settings.log
+        if log.on_failure == "serve" or number > UNLOGGED:
+            return await self._gate_that_serves(number, log.gate_wait_ms)
+        if log.gate == "off":
             self.desk.count_unlogged()
             return True
         phase = watched.phase
@@ -222,6 +226,28 @@ class AttemptRun(Attempt):
         await self.passage.refuse(
             RouterError("log_stalled", "the event log could not be written in time", None, 1)
         )
+
+    async def _gate_that_serves(self, number: int, wait_ms: int) -> bool:
+        """The same with ``log.on_failure`` = ``serve``: what takes too long is counted, and goes
+        out; while the store is known to fail, nothing waits for it."""
+        journal, watched = self.desk.journal, self.watched
+        if number > UNLOGGED or journal.failing is not None:
+            return self._serve_unlogged()
+        phase = watched.phase
+        watched.enter("off", self.desk.now_ms())
+        try:
+            with trio.move_on_after(wait_ms / 1000) as waiting:
+                await journal.durable(number)
+        except LogError:
+            await self._log_stalled()
+            return False
+        watched.enter(phase, self.desk.now_ms())
+        return self._serve_unlogged() if waiting.cancelled_caught else True
+
+    def _serve_unlogged(self) -> bool:
+        self.desk.count_unlogged()
+        self.desk.router.response_unlogged(self.desk.now_ms())
+        return True
 
     async def _over_a_limit(self, relay: Relay | None) -> None:
         """A limit of time cancelled the attempt: say so, and end what had begun as broken."""

@@ -107,9 +107,7 @@ SECTIONS: tuple[KeyInfo, ...] = (
         ("gate_wait", duration(0), '"2s"', _GATE_WAIT),
         (
             "on_failure",
-            choice(
-                "refuse", unbuilt={"serve": "a response never goes out before its log entry now"}
-            ),
+            choice("refuse", "serve"),
             '"refuse"',
             "What happens to requests while the log cannot be written.",
         ),
