@@ -234,7 +234,7 @@ class AttemptRun(Attempt):
         if number > UNLOGGED or journal.failing is not None:
             return self._serve_unlogged()
         phase = watched.phase
-        watched.enter("off", self.desk.now_ms())
+        watched.enter("log", self.desk.now_ms())
         try:
             with trio.move_on_after(wait_ms / 1000) as waiting:
                 await journal.durable(number)

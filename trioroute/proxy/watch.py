@@ -92,7 +92,9 @@ class Watch:
             return "total"
         silent_ms = now_ms - watched.since_ms
         if watched.phase == "log":
-            return "log" if silent_ms >= self.settings().log.gate_wait_ms else None
+            log = self.settings().log
+            waits = log.on_failure == "serve"  # then the gate itself lets the response go
+            return "log" if not waits and silent_ms >= log.gate_wait_ms else None
         if watched.phase == "client_stall":
             return "client_stall" if _reached(silent_ms, timeouts.client_stall_ms) else None
         if watched.phase == "first_byte" and _reached(silent_ms, timeouts.first_byte_ms):
