@@ -100,3 +100,33 @@ def test_the_log_stays_small_whole_and_explained_over_restarts(
     whole = log_command("verify", archive, "--json")
     assert whole.returncode == 0, whole.stdout + whole.stderr
     assert json.loads(whole.stdout)["begins_at"] == 1
+
+
+def test_serve_goes_on_without_its_log_and_says_so_afterwards(fleet: Fleet) -> None:
+    fleet.engine("--decode-tokens-per-s=5000")
+    router = fleet.router(log_on_failure="serve", log_gate_wait="200ms").ready()
+
+    def ask() -> httpx.Response:
+        return httpx.post(router.url + "/v1/chat/completions", json=chat(max_tokens=1), timeout=10)
+
+    assert ask().status_code == 200
+    file = router.log / "log-1.sqlite"
+    away = file.rename(router.log / "away")
+    wait_for("trouble", lambda: "responses go out unlogged" in router.text())
+    answers = [ask() for _ in range(5)]
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert httpx.get(router.admin + "/readyz").status_code == 200
+    assert "trioroute_responses_unlogged_total 5.0" in httpx.get(router.admin + "/metrics").text
+    away.rename(file)
+    wait_for("the log written again", lambda: "is written again" in router.text())
+    assert ask().status_code == 200
+    router.quiet()
+    wait_for("the gap", lambda: '"kind":"Gap"' in log_command("export", router.log).stdout)
+    (gap,) = [
+        json.loads(line)["body"]
+        for line in log_command("export", router.log, "--kind", "Gap").stdout.splitlines()
+    ]
+    assert (gap["lost"], gap["unlogged"]) == (0, 5)
+    told = router.replay("--decision", answers[0].headers["x-trioroute-decision"])
+    assert "verified" in told.stdout
+    assert "1 gaps" in router.verify()
