@@ -10,23 +10,18 @@ import resource
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import attrs
 import trio
 
-import trioroute
-from eventlog import StoreFailed
-from eventlog.journal import Journal
 from eventlog.retention import Retention
-from eventlog.snapshots import Snapshots
-from eventlog.sqlite import SqliteReader
+from trioroute.admin_desk import admin_desk
 from trioroute.assembly import Parts, begin, rounds_of
 from trioroute.changes import RunningChanges
 from trioroute.events import InForce
 from trioroute.events.sections import Log
-from trioroute.observe import AdminDesk, admin_app, watch_loop_lag
+from trioroute.observe import admin_app, watch_loop_lag
 from trioroute.policy import commands as c
 from trioroute.proxy.access_log import AccessLog
 from trioroute.proxy.app import proxy_app
@@ -34,7 +29,6 @@ from trioroute.proxy.door import Door
 from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.server import serve_http
-from trioroute.replay import explain_decision
 from trioroute.settings import Settings
 from trioroute.signals import heed_signals
 from trioroute.supervisor import READY, tell_supervisor
@@ -44,9 +38,6 @@ logger = logging.getLogger("trioroute")
 
 TICK_S = 0.5
 LOOP_LAG_EVERY_MS = 250
-EXPLAIN_AT_ONCE = 1
-"""Folding a log takes the interpreter's lock from the traffic: one at a time."""
-
 CONNECTIONS_MAX = 8192
 NO_LIMIT_MS = 1_000_000_000
 """Eleven days: what a limit of 0 (off) is where a number is needed."""
@@ -75,19 +66,6 @@ async def tick(parts: Parts) -> None:
         was_failing = failing is not None
 
 
-def readiness(parts: Parts) -> tuple[bool, str]:
-    """HTTP.md: not while draining, while the log stalls, or while nobody is routable."""
-    if parts.ending:
-        return False, "draining: this router is shutting down"
-    since_ms = parts.journal.stalled_since_ms
-    if since_ms is not None and parts.router.state.settings.log.on_failure != "serve":
-        return False, f"log stalled: {parts.journal.failing}"
-    state = parts.router.state
-    if not state.anyone_routable():
-        return False, f"no routable replica: {', '.join(state.standings()) or 'none known'}"
-    return True, "ready"
-
-
 async def upkeep(parts: Parts) -> None:
     """Snapshots, archive and retention of the log, for ever."""
     covered = parts.recovered.state.position - parts.recovered.folded
@@ -107,62 +85,6 @@ async def upkeep(parts: Parts) -> None:
         nursery.start_soon(
             Retaining(directory, retention, lambda: bool(log().archive), parts.now_ms).run
         )
-
-
-@attrs.frozen
-class JournalView:
-    """The log as metrics show it."""
-
-    journal: Journal
-    directory: Path
-
-    @property
-    def position(self) -> int:
-        return self.journal.position
-
-    @property
-    def durable_position(self) -> int:
-        return self.journal.durable_position
-
-    @property
-    def bytes(self) -> int:
-        return sum(path.stat().st_size for path in self.directory.glob("log-*.sqlite*"))
-
-
-def admin_desk(parts: Parts, changes: RunningChanges) -> AdminDesk:
-    explaining = trio.CapacityLimiter(EXPLAIN_AT_ONCE)
-
-    async def explain(router: str, number: int) -> dict[str, Any] | None:
-        if router != parts.router.state.router or number > parts.journal.position:
-            return None
-        gate_s = parts.settings.in_force.log.gate_wait_ms / 1000
-        with trio.move_on_after(gate_s) as waited:
-            await parts.journal.durable(number)
-        if waited.cancelled_caught:
-            raise StoreFailed(str(parts.directory), "this decision is not on disk yet")
-        return await trio.to_thread.run_sync(
-            _explain, parts.directory, router, number, limiter=explaining
-        )
-
-    return AdminDesk(
-        state=lambda: parts.router.state,
-        now_ms=parts.now_ms,
-        log=JournalView(parts.journal, parts.directory),
-        timings=parts.timings,
-        ready=lambda: readiness(parts),
-        explain=explain,
-        changes=changes,
-        token=changes.environ.get(parts.settings.in_force.server.admin_token_env, ""),
-        version=trioroute.__version__,
-    )
-
-
-def _explain(directory: Path, router: str, number: int) -> dict[str, Any] | None:
-    reader = SqliteReader.open(directory)
-    try:
-        return explain_decision(reader, router, number, Snapshots(directory))
-    finally:
-        reader.close()
 
 
 async def run(

@@ -31,6 +31,7 @@ FLOORS = {
     "upkeep": 7,
     "changes": 8,
     "signals": 9,
+    "admin_desk": 9,
     "serve": 10,
     "demo": 11,
     "cli": 12,

@@ -8,7 +8,7 @@ import attrs
 from eventlog.record import Entry
 from trioroute.events import InForce, Reading
 from trioroute.events.words import Outcome
-from trioroute.observe import Exporter, Timings
+from trioroute.observe import Exporter, Feed, Seen, Timings
 from trioroute.observe.exporter import StateCollector
 from trioroute.policy.commands import Arrive, Configure, Fail, Finish, Join, Observe, Start
 from trioroute.projections import State
@@ -89,6 +89,18 @@ class Rig:
 
     def refuse_connection(self, dispatch: int) -> None:
         self.handle(Fail, dispatch=dispatch, cause="refused", blame="replica")
+
+    def past(self, after: int, limit: int) -> list[Seen]:
+        """What is committed of the list, as a log is read."""
+        end = min(after + limit, self.log.durable_position)
+        some = enumerate(self.log.taken[after:end], start=after + 1)
+        return [Seen(version, entry.at_ms, entry.kind, entry.body) for version, entry in some]
+
+    def feed(self) -> Feed:
+        """Listens from now on."""
+        feed = Feed(self.log, lambda: self.state.at_ms, self.past)
+        self.router.listeners.append(lambda told: feed.note(told.first, told.events))
+        return feed
 
     def exporter(self) -> Exporter:
         collector = StateCollector(

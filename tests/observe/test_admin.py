@@ -95,6 +95,7 @@ class House:
             state=lambda: self.rig.state,
             now_ms=lambda: self.rig.now_ms,
             log=self.rig.log,
+            feed=self.rig.feed(),
             timings=self.rig.timings,
             ready=lambda: self.ready,
             explain=self.explain,

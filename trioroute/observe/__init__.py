@@ -1,4 +1,4 @@
-"""What people and Prometheus see: /metrics, /state, the dashboard, decisions, changes of the fleet.
+"""What people and Prometheus see: metrics, state, events, dashboard, decisions, fleet changes.
 
 May import ``eventlog``, ``trioroute.events``, ``projections``, ``policy`` and ``router``; neither
 ``proxy``, ``scrape`` and ``discovery`` nor what stands above them. Reads the same projections that
@@ -17,6 +17,8 @@ from trioroute.observe.changes import NoSuchReplica as NoSuchReplica
 from trioroute.observe.changes import Reloaded as Reloaded
 from trioroute.observe.changes import ReplicaExists as ReplicaExists
 from trioroute.observe.exporter import Exporter as Exporter
+from trioroute.observe.feed import Feed as Feed
+from trioroute.observe.feed import Seen as Seen
 from trioroute.observe.health_notes import HealthNotes as HealthNotes
 from trioroute.observe.state_view import view as view
 from trioroute.observe.timings import LogView as LogView

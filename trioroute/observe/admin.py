@@ -1,4 +1,4 @@
-"""The admin port: metrics, health, state, decisions, changes and the dashboard (HTTP.md)."""
+"""The admin port: metrics, health, state, events, decisions, changes, dashboard (METRICS.md)."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,9 @@ from eventlog.errors import LogError
 from trioroute.observe.answer import Answer, error, json_answer, shown, text_answer
 from trioroute.observe.change_paths import ChangeOffice, allowed_changes
 from trioroute.observe.changes import Changes
+from trioroute.observe.event_stream import EventStream, StreamDesk
 from trioroute.observe.exporter import Exporter, StateCollector
+from trioroute.observe.feed import Feed
 from trioroute.observe.guard import refuse, values
 from trioroute.observe.page import dashboard
 from trioroute.observe.state_view import view
@@ -28,10 +30,11 @@ from trioroute.projections import State
 _DECISION = re.compile(r"/decisions/(?P<router>.+)/(?P<number>[^/]*)", re.DOTALL)
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _LOOK = ("GET", "HEAD")
+_LOOKED_AT = ("/", "/metrics", "/healthz", "/readyz", "/state", "/events")
 BODY_MAX = 1 << 20
 _PLACES = (
-    "/, /metrics, /healthz, /readyz, /state, /decisions/ROUTER/NUMBER, /replicas, /replicas/NAME, "
-    "/replicas/NAME/drain, /reload"
+    "/, /metrics, /healthz, /readyz, /state, /events, /decisions/ROUTER/NUMBER, /replicas, "
+    "/replicas/NAME, /replicas/NAME/drain, /reload"
 )
 
 
@@ -47,6 +50,7 @@ class AdminDesk:
     state: Callable[[], State]
     now_ms: Callable[[], int]
     log: LogView
+    feed: Feed
     timings: Timings
     ready: Callable[[], tuple[bool, str]]
     explain: Callable[[str, int], Awaitable[dict[str, Any] | None]]
@@ -58,7 +62,8 @@ class AdminDesk:
 def admin_app(desk: AdminDesk) -> ASGIFramework:
     """The admin port as an ASGI application."""
     collector = StateCollector(desk.state, desk.now_ms, desk.timings, desk.log, desk.version)
-    office = _Office(desk, Exporter(collector), ChangeOffice(desk.changes, desk.state))
+    changing = ChangeOffice(desk.changes, desk.state)
+    office = _Office(desk, Exporter(collector), changing, StreamDesk(desk.feed))
 
     async def app(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         if scope["type"] == "lifespan":
@@ -67,14 +72,19 @@ def admin_app(desk: AdminDesk) -> ASGIFramework:
             await send({"type": "websocket.close", "code": 1000, "reason": None})
         else:
             body = await _read(receive)
-            answer = await office.answer(scope, body) if body is not None else _TOO_LARGE
-            answered = b"" if scope["method"] == "HEAD" else answer.body
+            found = await office.answer(scope, body) if body is not None else _TOO_LARGE
+            stream = found if isinstance(found, EventStream) else None
+            answer = found.answer if isinstance(found, EventStream) else found
             start: HTTPResponseStartEvent = {
                 "type": "http.response.start",
                 "status": answer.status,
-                "headers": answer.head(),
+                "headers": answer.head(endless=stream is not None),
             }
             await send(start)
+            if stream is not None and scope["method"] != "HEAD":
+                await stream.run(send)
+                return
+            answered = b"" if scope["method"] == "HEAD" else answer.body
             await send({"type": "http.response.body", "body": answered, "more_body": False})
 
     return app
@@ -113,8 +123,9 @@ class _Office:
     desk: AdminDesk
     exporter: Exporter
     changing: ChangeOffice
+    streams: StreamDesk
 
-    async def answer(self, scope: HTTPScope, body: bytes) -> Answer:
+    async def answer(self, scope: HTTPScope, body: bytes) -> Answer | EventStream:
         method, path, headers = scope["method"], scope["path"], list(scope["headers"])
         refusal = refuse(method, headers, self.desk.token, path)
         if refusal is not None:
@@ -130,6 +141,8 @@ class _Office:
             if path == "/metrics":
                 page = await self.exporter.page(", ".join(values(headers, b"accept")))
                 return Answer(200, page.content_type, page.body)
+            if path == "/events":
+                return self.streams.open(headers, scope["query_string"])
             decision = _DECISION.fullmatch(path)
             if decision is not None:
                 return await self._decision(decision["router"], decision["number"])
@@ -175,6 +188,6 @@ class _Office:
 
 def _allowed(path: str) -> tuple[str, ...]:
     """The methods of a path; none: nothing is there."""
-    if path in ("/", "/metrics", "/healthz", "/readyz", "/state") or _DECISION.fullmatch(path):
+    if path in _LOOKED_AT or _DECISION.fullmatch(path):
         return _LOOK
     return allowed_changes(path)

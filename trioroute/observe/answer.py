@@ -27,11 +27,12 @@ class Answer:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     policy: bytes = _NOTHING_ACTIVE
 
-    def head(self) -> list[tuple[bytes, bytes]]:
-        """All response headers."""
+    def head(self, *, endless: bool = False) -> list[tuple[bytes, bytes]]:
+        """All response headers; of an ``endless`` body nobody knows the length."""
+        length = () if endless else ((b"content-length", b"%d" % len(self.body)),)
         return [
             (b"content-type", self.content_type.encode()),
-            (b"content-length", b"%d" % len(self.body)),
+            *length,
             (b"content-security-policy", self.policy),
             *_HEADERS,
             *self.headers,

@@ -1,0 +1,114 @@
+"""What the admin port of a running router is given: its state, its log, its decisions."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+import trioroute
+from eventlog import LogDamaged, StoreFailed
+from eventlog.journal import Journal
+from eventlog.snapshots import Snapshots
+from eventlog.sqlite import SqliteReader
+from trioroute.assembly import Parts
+from trioroute.changes import RunningChanges
+from trioroute.observe import AdminDesk, Feed, Seen
+from trioroute.replay import explain_decision
+from trioroute.replay.read import STREAM_PREFIX
+
+EXPLAIN_AT_ONCE = 1
+"""Folding a log takes the interpreter's lock from the traffic: one at a time."""
+
+
+def readiness(parts: Parts) -> tuple[bool, str]:
+    """HTTP.md: not while draining, while the log stalls, or while nobody is routable."""
+    if parts.ending:
+        return False, "draining: this router is shutting down"
+    since_ms = parts.journal.stalled_since_ms
+    if since_ms is not None and parts.router.state.settings.log.on_failure != "serve":
+        return False, f"log stalled: {parts.journal.failing}"
+    state = parts.router.state
+    if not state.anyone_routable():
+        return False, f"no routable replica: {', '.join(state.standings()) or 'none known'}"
+    return True, "ready"
+
+
+@attrs.frozen
+class JournalView:
+    """The log as metrics show it."""
+
+    journal: Journal
+    directory: Path
+
+    @property
+    def position(self) -> int:
+        return self.journal.position
+
+    @property
+    def durable_position(self) -> int:
+        return self.journal.durable_position
+
+    @property
+    def bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.directory.glob("log-*.sqlite*"))
+
+
+def admin_desk(parts: Parts, changes: RunningChanges) -> AdminDesk:
+    explaining = trio.CapacityLimiter(EXPLAIN_AT_ONCE)
+
+    async def explain(router: str, number: int) -> dict[str, Any] | None:
+        if router != parts.router.state.router or number > parts.journal.position:
+            return None
+        gate_s = parts.settings.in_force.log.gate_wait_ms / 1000
+        with trio.move_on_after(gate_s) as waited:
+            await parts.journal.durable(number)
+        if waited.cancelled_caught:
+            raise StoreFailed(str(parts.directory), "this decision is not on disk yet")
+        return await trio.to_thread.run_sync(
+            _explain, parts.directory, router, number, limiter=explaining
+        )
+
+    return AdminDesk(
+        state=lambda: parts.router.state,
+        now_ms=parts.now_ms,
+        log=JournalView(parts.journal, parts.directory),
+        feed=event_feed(parts),
+        timings=parts.timings,
+        ready=lambda: readiness(parts),
+        explain=explain,
+        changes=changes,
+        token=changes.environ.get(parts.settings.in_force.server.admin_token_env, ""),
+        version=trioroute.__version__,
+    )
+
+
+def event_feed(parts: Parts) -> Feed:
+    """What ``/events`` streams; listens to the router from here on."""
+    router = parts.router
+    past = partial(_past, parts.directory, f"{STREAM_PREFIX}{router.state.router}")
+    feed = Feed(JournalView(parts.journal, parts.directory), lambda: router.state.at_ms, past)
+    router.listeners.append(lambda decided: feed.note(decided.first, decided.events))
+    return feed
+
+
+def _past(directory: Path, stream: str, after: int, limit: int) -> list[Seen]:
+    """Committed events after ``after``, or the oldest kept if those behind it were deleted."""
+    with SqliteReader.open(directory) as reader:
+        try:
+            records = reader.read_stream(stream, after, limit)
+        except LogDamaged:
+            oldest = reader.read_stream(stream, 0, limit)
+            if not oldest or oldest[0].version <= after + 1:
+                raise
+            records = oldest
+    return [Seen(one.version, one.at_ms, one.kind, one.body) for one in records]
+
+
+def _explain(directory: Path, router: str, number: int) -> dict[str, Any] | None:
+    reader = SqliteReader.open(directory)
+    try:
+        return explain_decision(reader, router, number, Snapshots(directory))
+    finally:
+        reader.close()
