@@ -5,7 +5,7 @@ nothing suspends between the decision and the parts that follow it. What is in f
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -13,6 +13,7 @@ import trio
 
 from eventlog import LogError
 from trioroute.assembly import Parts, authorizations, connect_timeout_s, reconfigure
+from trioroute.discovery import Discovery
 from trioroute.events.words import ChangedBy
 from trioroute.observe import BadReplica, NoSuchReplica, Reloaded, ReplicaExists
 from trioroute.policy import commands as c
@@ -44,7 +45,16 @@ class RunningChanges:
     reread: Callable[[], Settings]
     environ: Mapping[str, str] = attrs.field(repr=False)
     restart_needed: tuple[str, ...] = ()
+    discovery: Discovery = attrs.field(init=False)
     _reading: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        router = self.parts.router
+        self.discovery = Discovery(
+            state=lambda: router.state, now_ms=self.parts.now_ms, handle=self.discovered
+        )
+        self.discovery.renew(self.parts.settings.discovery)
+        self.parts.timings.discovery = self.discovery.standings
 
     def drain(self, name: str, on: bool, why: str) -> None:
         self._check_known(name)
@@ -87,6 +97,12 @@ class RunningChanges:
             parts.router.handle(c.Drain(at_ms=at_ms, replica=name, on=True, leaves=True, why=why))
         return any(replica.name == name for replica in parts.settings.replicas)
 
+    def discovered(self, commands: Sequence[c.Command]) -> None:
+        """What discovery found changes the fleet; a full log drops it, and it is told again."""
+        for command in commands:
+            self.parts.tell(command)
+        self._renew_scrapes()
+
     async def reload(self, why: str) -> Reloaded:
         return await self.read_again("admin", why)
 
@@ -117,10 +133,12 @@ class RunningChanges:
             bool(decided.events)
             or keys != parts.desk.upstreams.authorizations
             or settings.api_keys != parts.settings.api_keys
+            or settings.discovery != parts.settings.discovery
         )
         parts.settings = settings
         parts.desk.upstreams.renew(connect_timeout_s(in_force), keys)
         parts.desk.keys.renew(settings.api_keys)
+        self.discovery.renew(settings.discovery)
         self._renew_scrapes()
         self.restart_needed = waiting
         result: Reloaded = Reloaded(
@@ -173,7 +191,7 @@ def _unfit(settings: Settings) -> list[Problem]:
     place = settings.source or ""
     if settings.source and settings.blank:
         return [Problem(place, "", "", "holds no key", "write the whole file, then reload")]
-    if not settings.replicas:
+    if settings.no_replica:
         return [Problem(place, "replica", "", "there is no replica in it", "name at least one")]
     return []
 

@@ -131,6 +131,7 @@ async def _serve(
             nursery.start_soon(parts.desk.access_log.run)
         nursery.start_soon(parts.desk.upstreams.keep_fresh)
         nursery.start_soon(watch_loop_lag, parts.timings, time.perf_counter_ns, LOOP_LAG_EVERY_MS)
+        await nursery.start(changes.discovery.run)
         await nursery.start(changes.rounds.run)
         admin = await nursery.start(
             partial(

@@ -16,7 +16,20 @@ HTTP = "trioroute/proxy/HTTP.md"
 REPLAY = "trioroute/replay/REPLAY.md"
 EVENTLOG = "eventlog/README.md"
 LOG = "trioroute/events/LOG.md"
-ALL = (README, CHANGELOG, RULES, SETTINGS, EVENTS, METRICS, HTTP, REPLAY, EVENTLOG, LOG)
+DISCOVERY = "trioroute/discovery/DISCOVERY.md"
+ALL = (
+    README,
+    CHANGELOG,
+    RULES,
+    SETTINGS,
+    EVENTS,
+    METRICS,
+    HTTP,
+    REPLAY,
+    EVENTLOG,
+    LOG,
+    DISCOVERY,
+)
 
 Row = tuple[str, ...]
 _CODE = re.compile(r"`([^`\n]+)`")

@@ -6,7 +6,8 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as from_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as from_text
 
-from tests.observe.rig import MODEL, Rig, reading
+from tests.observe.rig import MODEL, T0_MS, Rig, reading
+from trioroute.discovery import Standing
 from trioroute.policy.commands import Drain, Refuse
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -26,6 +27,7 @@ def busy_rig() -> Rig:
     rig.handle(Drain, replica="a", on=False)
     rig.arrive(attempt=2, tried=("b",))
     rig.handle(Refuse, request_id="q", code="overloaded", model=MODEL)
+    rig.timings.discovery = {"file": Standing(last_success_ms=T0_MS, replicas=2)}
     return rig
 
 

@@ -41,6 +41,9 @@ GAUGES = {
     "log_durable_position": set(),
     "log_bytes": set(),
     "config_reload_successful": set(),
+    "discovery_last_success_timestamp_seconds": {"source"},
+    "discovery_replicas": {"source"},
+    "discovery_failing": {"source"},
 }
 HISTOGRAMS = {
     "time_to_first_byte_seconds": {"model"},

@@ -46,6 +46,7 @@ def test_a_whole_state_in_the_shape_of_the_interface() -> None:
         ],
         "pins": {"session": 1, "prefix": 1},
         "config": {"digest": "", "applied_at_ms": T0_MS, "restart_needed": []},
+        "discovery": {},
         "imbalance_index": 0,
     }
 

@@ -14,7 +14,6 @@ from trioroute.settings import KNOWN_KEYS, SettingsError, load
     [
         ("[server]\nheartbeat = 5", "server.heartbeat"),
         ('[server]\nheartbeat = "often"', "server.heartbeat"),
-        ('[discovery.file]\npath = "f"', "discovery.file"),
         ('[discovery.dns]\nname = "f"', "discovery.dns"),
         ('[discovery.gpustack]\nurl = "f"', "discovery.gpustack"),
         ("[discovery.kubernetes]", "discovery.kubernetes"),

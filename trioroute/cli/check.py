@@ -40,7 +40,7 @@ def check_command(context: click.Context, file: Path, as_json: bool) -> None:
         click.echo(json.dumps({"file": str(file), "ok": True, "problems": []}))
     else:
         click.echo(_summary(file, settings))
-        if not settings.replicas:
+        if settings.no_replica:
             click.echo(NO_REPLICA, err=True)
 
 

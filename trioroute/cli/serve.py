@@ -71,10 +71,10 @@ def serve_command(
         for problem in error.problems:
             click.echo(f"trioroute: {problem}", err=True)
         sys.exit(2)
-    if not settings.replicas:
+    if settings.no_replica:
         raise click.UsageError(
             "no replica: name at least one with --replica http://HOST:PORT or a [[replica]] "
-            "section in --config FILE"
+            "section in --config FILE, or have them found by a [discovery.file] in it"
         )
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"

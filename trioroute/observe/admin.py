@@ -170,6 +170,7 @@ class _Office:
                 desk.log,
                 with_share=b"with=traffic_share" in query.split(b"&"),
                 restart_needed=desk.changes.restart_needed,
+                discovery=desk.timings.discovery,
             )
         )
 

@@ -88,5 +88,30 @@ PROCESS: tuple[Series, ...] = (
         (),
         lambda s: [((), 0 if s.timings.reload_failed else 1)],
     ),
+    Gauge(
+        "trioroute_discovery_last_success_timestamp_seconds",
+        "When a source of discovery last told its list; absent if never.",
+        ("source",),
+        lambda s: [
+            ((name,), source.last_success_ms / 1000)
+            for name, source in s.timings.discovery.items()
+            if source.last_success_ms
+        ],
+        "seconds",
+    ),
+    Gauge(
+        "trioroute_discovery_replicas",
+        "Replicas in the last list of a source of discovery.",
+        ("source",),
+        lambda s: [((name,), source.replicas) for name, source in s.timings.discovery.items()],
+    ),
+    Gauge(
+        "trioroute_discovery_failing",
+        "1 while a source of discovery cannot tell its list and the last known replicas stay.",
+        ("source",),
+        lambda s: [
+            ((name,), int(bool(source.failing))) for name, source in s.timings.discovery.items()
+        ],
+    ),
     Info("trioroute_build", "The release that is running.", lambda s: {"version": s.version}),
 )

@@ -1,10 +1,10 @@
 """``GET /state``: the fleet as one JSON object, in the shape of HTTP.md."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trioroute.observe.sight import Row, rows, share
-from trioroute.observe.timings import LogView
+from trioroute.observe.timings import LogView, SourceView
 from trioroute.projections import State
 
 
@@ -15,6 +15,7 @@ def view(
     *,
     with_share: bool = False,
     restart_needed: Sequence[str] = (),
+    discovery: Mapping[str, SourceView] | None = None,
 ) -> dict[str, Any]:
     """Loads are in requests, ages and cooldowns in seconds; None is unknown, never zero.
 
@@ -38,7 +39,17 @@ def view(
             "applied_at_ms": state.configured_ms,
             "restart_needed": list(restart_needed),
         },
+        "discovery": {name: _source(source, at_ms) for name, source in (discovery or {}).items()},
         "imbalance_index": state.tally.imbalance_m(at_ms) / 1000,
+    }
+
+
+def _source(source: SourceView, at_ms: int) -> dict[str, Any]:
+    age_ms = at_ms - source.last_success_ms if source.last_success_ms else None
+    return {
+        "last_success_age_s": None if age_ms is None else max(0, age_ms) / 1000,
+        "listed": source.replicas,
+        "failing": source.failing,
     }
 
 

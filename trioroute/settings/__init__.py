@@ -12,6 +12,8 @@ from trioroute.settings.addresses import same_place as same_place
 from trioroute.settings.api_keys import ApiKey as ApiKey
 from trioroute.settings.api_keys import key_digest as key_digest
 from trioroute.settings.api_keys import new_key as new_key
+from trioroute.settings.discovery import DiscoverySetting as DiscoverySetting
+from trioroute.settings.discovery import FileDiscovery as FileDiscovery
 from trioroute.settings.errors import BadValue as BadValue
 from trioroute.settings.errors import Problem as Problem
 from trioroute.settings.errors import SettingsError as SettingsError

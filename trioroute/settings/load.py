@@ -12,6 +12,7 @@ from trioroute.events.sections import InForce
 from trioroute.settings import api_keys, sources
 from trioroute.settings.api_keys import ApiKey
 from trioroute.settings.checks import Clash, clashes, unreadable_files, weak_token
+from trioroute.settings.discovery import DiscoverySetting, discovery_of
 from trioroute.settings.errors import BadValue, Problem, SettingsError
 from trioroute.settings.keys import KeyInfo
 from trioroute.settings.known import KNOWN_KEYS
@@ -39,6 +40,12 @@ class Settings:
     digest: str = ""
     blank: bool = False
     api_keys: tuple[ApiKey, ...] = ()
+    discovery: tuple[DiscoverySetting, ...] = ()
+
+    @property
+    def no_replica(self) -> bool:
+        """Neither a replica nor a place to find one."""
+        return not self.replicas and not self.discovery
 
 
 @attrs.frozen
@@ -56,6 +63,7 @@ class Draft:
     stays a problem even when it is replaced."""
 
     values: dict[str, object] = attrs.field(factory=dict)
+    beside: dict[str, object] = attrs.field(factory=dict)
     taken: dict[str, Taken] = attrs.field(factory=dict)
     bad: set[str] = attrs.field(factory=set)
     problems: list[tuple[int, Problem]] = attrs.field(factory=list)
@@ -106,8 +114,8 @@ class Draft:
             self.problems.append((self.rank, problem))
         else:
             self.bad.discard(info.key)
-            if info.field:
-                self.values[info.key] = parsed
+            kept = self.values if info.field else self.beside
+            kept[info.key] = parsed
 
     def in_force(self, over: InForce) -> InForce:
         """The good values over ``over``, structured strictly into the sections of the log."""
@@ -165,12 +173,22 @@ def load(
         draft.take_api_keys(api_keys.from_file(in_force.server.api_keys_file))
     place = in_force.server.api_keys_file or str(named)
     draft.problems += [(draft.rank, one) for one in api_keys.clashing(place, draft.api_keys)]
+    found = tuple(discovery_of(draft.beside))
+    draft.blame((one for one in found if isinstance(one, Clash)), str(named))
     source = draft.replicas_from
     missing = without_key(source.place, draft.replicas, environ)
     draft.problems += [(source.rank, problem) for problem in missing]
     draft.raise_problems()
     source_file = None if named is None else str(named)
-    return Settings(in_force, draft.replicas, source_file, file.digest, not tables, draft.api_keys)
+    return Settings(
+        in_force,
+        draft.replicas,
+        source_file,
+        file.digest,
+        not tables,
+        draft.api_keys,
+        tuple(one for one in found if not isinstance(one, Clash)),
+    )
 
 
 def with_changes(

@@ -13,7 +13,8 @@ INTRODUCTION = """\
 # Settings
 
 `trioroute serve --config trioroute.toml` reads one TOML file. Every key is optional but the
-replicas. A key that is not known is an error that names the nearest known one.
+replicas, or a place to find them. A key that is not known is an error that names the nearest known
+one.
 `trioroute check trioroute.toml` tells every problem with file, key, value and remedy, and starts
 nothing.
 

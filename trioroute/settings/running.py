@@ -20,6 +20,7 @@ RELOADED_SECTIONS = frozenset(
         "admission",
         "models",
         "replica",
+        "discovery",
     }
 )
 RELOADED_KEYS = frozenset(

@@ -90,7 +90,7 @@ def _walk(place: str, above: str, tables: Mapping[str, object]) -> Iterator[Give
         elif isinstance(value, dict):
             yield from _walk(place, key, value)
         else:
-            yield Problem(place, key, shown(value), "is a section, not a key", f"write [{key}]")
+            yield Problem(place, key, "", "is a section, not a key", f"write [{key}]")
 
 
 def unknown(place: str, key: str) -> Problem:

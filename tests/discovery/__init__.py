@@ -1,0 +1,1 @@
+"""Discovery: lists, outages, and what they do to a fleet."""

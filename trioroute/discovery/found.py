@@ -1,0 +1,44 @@
+"""What a source tells: the whole list of its replicas, or why it has none to tell."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import attrs
+
+FOUND_MAX = 1000
+"""Replicas of one list. A longer one is not believed: nothing changes."""
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """A replica as a source sees it. ``models`` empty: asked from it. ``draining``: it shall get no
+    new request, and leaves when its running ones have ended."""
+
+    name: str
+    url: str
+    models: tuple[str, ...] = ()
+    engine: str = "vllm"
+    draining: bool = False
+
+
+class Tell(Protocol):
+    """Where a source tells what it sees. Plain and quick calls."""
+
+    def found(self, replicas: Sequence[Found]) -> None:
+        """The whole list as it is now; again whenever it was looked at, changed or not."""
+        ...
+
+    def outage(self, why: str) -> None:
+        """Nothing can be told now; what was told before stands. No secret in ``why``."""
+        ...
+
+
+class Source(Protocol):
+    """One place where replicas are found. ``name`` is a label of metrics: a closed word."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def watch(self, tell: Tell) -> None:
+        """Tell for ever, until cancelled. Outages are told, never raised."""
+        ...
