@@ -275,9 +275,9 @@ def test_every_command_and_option_is_told_and_no_other() -> None:
     ]
     told = {row[0].strip("`").split()[1]: {*pages.codes(row[2])} for row in rows}
     assert told.keys() == COMMANDS.keys()
-    (questions,) = pages.tables(pages.page(pages.REPLAY))
-    others = {"--json", "--lenient"} & {*pages.codes(pages.page(pages.REPLAY))}
-    told["replay"] = {code.split()[0] for code in pages.first_codes(questions)} | others
+    replay = pages.page(pages.REPLAY)
+    rows = [*pages.tables(replay)[0], *pages.tables(pages.section(replay, "Options"))[0]]
+    told["replay"] = {code.split()[0] for code in pages.first_codes(rows)}
     told["log"] = options_of("log")  # told on a page of its own, below
     for name, options in told.items():
         assert options == options_of(name), name

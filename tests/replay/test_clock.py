@@ -2,7 +2,7 @@
 
 import pytest
 
-from trioroute.replay.clock import ago, local_iso, parse_point, span
+from trioroute.replay.clock import ago, local_iso, parse_point, parse_span, span
 from trioroute.replay.read import BadQuestion
 
 
@@ -49,3 +49,20 @@ def test_what_is_no_point_is_refused_with_a_remedy(text: str) -> None:
 def test_the_future_is_not_ago() -> None:
     assert ago(0, 1500) == "1.5 s ago"
     assert ago(1500, 0) == "in 1.5 s"
+
+
+def test_both_ends_of_a_span() -> None:
+    day = parse_point("2026-03-01T00:00", 0)
+    hours = (day + 14 * 3_600_000, day + 15 * 3_600_000)
+    assert parse_span("2026-03-01T14:00/15:00", 0) == hours
+    assert parse_span("2026-03-01T14:00/2026-03-01T15:00", 0) == hours
+    assert parse_span("2026-03-01T14:00Z/15:00Z", 0)[0] == parse_point("2026-03-01T14:00Z", 0)
+    assert parse_span("2026-03-01T14:00/-0s", hours[1]) == hours
+    assert parse_span("-1h/-30m", 10_000_000) == (6_400_000, 8_200_000)
+    assert parse_span("-1h", 10_000_000) == (6_400_000, 10_000_000)
+
+
+@pytest.mark.parametrize("text", ["-1m/-1h", "-1m/-1m", "2026-03-01T14:00/13:00"])
+def test_a_span_does_not_run_backwards(text: str) -> None:
+    with pytest.raises(BadQuestion, match="FROM must be before TO"):
+        parse_span(text, 10_000_000)

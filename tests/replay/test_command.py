@@ -114,7 +114,7 @@ def test_a_false_decision_fails_side_by_side(tmp_path: Path) -> None:
         (("--at", "1999-01-01"), 1, "the log begins at"),
         (("--verify", "--last", "3"), 2, "one question at a time: --verify and --last"),
         (("--last", "0"), 2, "0 is not in the range"),
-        (("--incident", "x"), 2, "No such option"),
+        (("--what", "x"), 2, "No such option"),
     ],
 )
 def test_what_cannot_be_answered(

@@ -7,8 +7,8 @@ long the log is.
 
 ``read`` is the way in, ``explain`` and ``followed`` tell one decision, ``verify`` takes all of them
 again, ``what_if`` does so under other settings and ``rest`` simulates what came of it, ``find``,
-``session``, ``replica`` and ``moment`` answer the other questions; ``present`` prints what they
-found.
+``session``, ``replica``, ``moment`` and ``incident`` answer the other questions; ``present`` prints
+what they found.
 """
 
 from trioroute.replay.explain import explain_decision as explain_decision

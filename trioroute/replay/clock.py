@@ -61,3 +61,22 @@ def parse_point(text: str, last_ms: int) -> int:
     except (BadValue, ValueError, OverflowError) as error:
         raise BadQuestion(f"{text!r} is not a time: {remedy}") from error
     return (at - EPOCH) // timedelta(milliseconds=1)
+
+
+def parse_span(text: str, last_ms: int) -> tuple[int, int]:
+    """Both ends of ``FROM/TO``, milliseconds. TO may be a time of FROM's day, or is the last event
+    where it is left out: ``2026-03-01T14:00/15:00``, ``-1h/-30m``, ``-1h``.
+
+    Raises BadQuestion.
+    """
+    begin, _, end = text.partition("/")
+    from_ms = parse_point(begin.strip(), last_ms)
+    end = end.strip()
+    if end and ":" in end and "-" not in end.split("+")[0] and "T" in begin:
+        end = f"{begin.strip().partition('T')[0]}T{end}"
+    to_ms = parse_point(end, last_ms) if end else last_ms
+    if to_ms <= from_ms:
+        raise BadQuestion(
+            f"{text!r} is no span: FROM must be before TO, as in 2026-03-01T14:00/15:00 or -1h/-30m"
+        )
+    return from_ms, to_ms

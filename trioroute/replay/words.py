@@ -16,7 +16,7 @@ from trioroute.events import (
 )
 from trioroute.replay.clock import span
 
-_SPILLS = {
+SPILLS = {
     "queue": "requests wait there",
     "running": "more run there than the slack allows",
     "busy": "it answered 429 or 503",
@@ -24,7 +24,7 @@ _SPILLS = {
     "full": "it is full",
     "tried": "this request already tried it",
 }
-_PIN_ENDS = {
+PIN_ENDS = {
     "spills": "too many spills in a row",
     "force": "far more run there than elsewhere",
     "failed": "the request that bound it moved on",
@@ -45,11 +45,11 @@ def pin_words(event: Bound | Spilled | Rebound | Unbound) -> str:
         return f"{event.kind} pin bound to {event.replica}"
     if isinstance(event, Spilled):
         where = f"{event.kind} pin to {event.replica} spilled to {event.to}"
-        return f"{where}: {_SPILLS[event.cause]}, {event.count} in a row"
+        return f"{where}: {SPILLS[event.cause]}, {event.count} in a row"
     if isinstance(event, Rebound):
         moved = f"{event.kind} pin moved from {event.previous} to {event.replica}"
-        return f"{moved}: {_PIN_ENDS[event.cause]}"
-    return f"{event.kind} pin to {event.replica} removed: {_PIN_ENDS[event.cause]}"
+        return f"{moved}: {PIN_ENDS[event.cause]}"
+    return f"{event.kind} pin to {event.replica} removed: {PIN_ENDS[event.cause]}"
 
 
 def health_words(event: Event, at_ms: int) -> str | None:
@@ -99,3 +99,8 @@ def end_words(outcome: str, cause: str | None, blame: str | None, status: int | 
     elif blame not in (None, "none"):
         parts.append(f"blame: {blame}")
     return f"{outcome} ({', '.join(parts)})" if parts else outcome
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """A count with its noun: "1 digest", "2 digests"."""
+    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,97 @@
+"""The course of an incident: one phase after the other, without a hole or an overlap."""
+
+from collections.abc import Iterable
+
+import attrs
+
+from trioroute.projections import State
+from trioroute.replay.incident.told import Phase
+
+PHASES_MAX = 500
+"""A longer course is told up to here; its last phase then lasts to the end."""
+
+NORMAL = "normal"
+
+
+@attrs.define
+class Course:
+    """The phases up to now; the last one is open."""
+
+    name: str
+    since_ms: int
+    why: str = ""
+    done: list[Phase] = attrs.field(factory=list)
+    cut: bool = False
+
+    def turn(self, at_ms: int, name: str, why: str) -> bool:
+        """From ``at_ms`` on it is ``name``; whether that is news. Time never runs backwards."""
+        if name == self.name:
+            return False
+        if len(self.done) >= PHASES_MAX:
+            self.cut = True
+            return False
+        at_ms = max(at_ms, self.since_ms)
+        self._close(at_ms)
+        self.name, self.since_ms, self.why = name, at_ms, why
+        return True
+
+    def _close(self, at_ms: int) -> None:
+        """A phase of no length is none, but for the restart of a router."""
+        if at_ms == self.since_ms and self.name != "restart":
+            return
+        last = self.done[-1] if self.done else None
+        if last is not None and last.name == self.name and last.to_ms == self.since_ms:
+            self.done[-1] = attrs.evolve(last, to_ms=at_ms)
+            return
+        self.done.append(Phase(name=self.name, from_ms=self.since_ms, to_ms=at_ms, why=self.why))
+
+    def finish(self, at_ms: int) -> tuple[Phase, ...]:
+        self._close(max(at_ms, self.since_ms))
+        return tuple(self.done)
+
+
+def overloaded(state: State) -> str | None:
+    """Why all LIVE replicas are overloaded: each said at its last scrape that requests wait."""
+    waits = []
+    for name in state.fleet.replicas:
+        if state.standing(name) != "LIVE":
+            continue
+        last = state.load.of(name).last
+        if last is None or not last.waiting:
+            return None
+        waits.append(f"{name} {last.waiting}")
+    return f"requests wait at every LIVE replica: {', '.join(waits)}" if waits else None
+
+
+def phase_of(state: State, struck: Iterable[str]) -> tuple[str, str]:
+    """Name and reason of the phase that the replicas alone make.
+
+    ``struck`` are ejected replicas on which requests of before the eject still run.
+    """
+    out, probing, away = [], [], []
+    for name in state.fleet.replicas:
+        standing = state.standing(name)
+        if standing == "EJECTED":
+            out.append(name)
+        elif standing == "PROBING":
+            probing.append(name)
+        elif standing == "DRAINING" or (standing == "JOINING" and state.health[name].asleep):
+            away.append(name)
+    again = [name for name in (*out, *probing) if state.health[name].n >= 2]
+    if again:
+        n = max(state.health[name].n for name in again)
+        return "flapping", f"{_names(again)} ejected again and again, {n} in a row"
+    caught = [name for name in struck if name in out]
+    if caught:
+        return "eject", f"{_names(caught)} ejected, its requests are still running or given up"
+    if out or away:
+        words = [f"{_names(out)} EJECTED"] if out else []
+        words += [f"{_names(away)} draining or asleep"] if away else []
+        return "reduced capacity", ", ".join(words)
+    if probing:
+        return "recovery", f"{_names(probing)} PROBING"
+    return NORMAL, ""
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

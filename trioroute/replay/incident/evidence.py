@@ -1,0 +1,60 @@
+"""What speaks against each replica since it was last fine: the evidence of an eject."""
+
+from collections import deque
+
+import attrs
+
+from trioroute.events import Event, Failed, Released, Scraped, ScrapeFailed
+from trioroute.replay.told import Line
+from trioroute.replay.words import end_words, health_words
+
+MOST = 6
+"""Rows kept of each kind for each replica, the last ones."""
+
+
+@attrs.define
+class _Against:
+    scrapes: deque[Line] = attrs.field(factory=lambda: deque(maxlen=MOST))
+    requests: deque[Line] = attrs.field(factory=lambda: deque(maxlen=MOST))
+
+
+@attrs.define
+class Evidence:
+    against: dict[str, _Against] = attrs.field(factory=dict)
+
+    def scraped(self, event: Scraped) -> None:
+        """A good scrape ends a row of failed ones."""
+        if self.against:
+            for name in (*event.readings, *event.same):
+                if name in self.against:
+                    self.against[name].scrapes.clear()
+
+    def scrape_failed(self, at_ms: int, place: str, event: ScrapeFailed) -> None:
+        text = f"{event.replica}: {health_words(event, at_ms)}"
+        line = Line(at_ms=at_ms, place=place, event="ScrapeFailed", text=text)
+        self.against.setdefault(event.replica, _Against()).scrapes.append(line)
+
+    def ended(self, at_ms: int, place: str, replica: str, event: Failed | Released) -> None:
+        """An end held against its replica speaks against it; a proper answer ends a row."""
+        if event.blame == "replica":
+            outcome = event.outcome if isinstance(event, Released) else "failed"
+            words = end_words(outcome, event.cause, event.blame, event.status)
+            text = f"request {place.partition('/')[0]}/{event.dispatch} on {replica} {words}"
+            line = Line(at_ms=at_ms, place=place, event=type(event).__name__, text=text)
+            self.against.setdefault(replica, _Against()).requests.append(line)
+        elif (
+            replica in self.against
+            and isinstance(event, Released)
+            and event.outcome in ("ok", "client_error")
+        ):
+            self.against[replica].requests.clear()
+
+    def of(self, replica: str) -> tuple[Line, ...]:
+        found = self.against.get(replica)
+        if found is None:
+            return ()
+        return tuple(sorted((*found.scrapes, *found.requests), key=lambda line: line.at_ms))
+
+    def of_event(self, event: Event) -> tuple[Line, ...]:
+        name = getattr(event, "replica", None)
+        return self.of(name) if isinstance(name, str) else ()

@@ -1,0 +1,124 @@
+"""The facts of an incident as headed tables of text: what a screen, Markdown and HTML share."""
+
+from collections.abc import Iterable
+
+import attrs
+
+from trioroute.replay.clock import local_iso, span
+from trioroute.replay.incident.told import Hit, Incident
+from trioroute.replay.told import Line
+from trioroute.replay.words import plural
+
+SHOWN = 200
+"""Lines of a timeline that are shown; the data has more."""
+
+
+@attrs.frozen
+class Block:
+    """A heading, sentences, and a table if ``columns`` are not empty. ``right``: numbers."""
+
+    title: str
+    said: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    right: tuple[str, ...] = ()
+
+
+def clock_time(at_ms: int) -> str:
+    return local_iso(at_ms)[:23].replace("T", " ")
+
+
+def title_of(told: Incident) -> str:
+    length = span(told.to_ms - told.from_ms)
+    return f"Incident {told.begin[:19]} to {told.end[:19]} ({length})"
+
+
+def blocks_of(told: Incident) -> list[Block]:
+    made = [_phases(told), _cause(told), _hit(told), _counts(told), _rules(told), _timeline(told)]
+    if told.hints:
+        made.insert(5, Block("What if", told.hints))
+    if told.notes:
+        made.insert(0, Block("What the log cannot tell", told.notes))
+    return made
+
+
+def _phases(told: Incident) -> Block:
+    rows = tuple(
+        (clock_time(one.from_ms), span(one.to_ms - one.from_ms), one.name, one.why)
+        for one in told.phases
+    )
+    return Block("Phases", (), ("from", "lasts", "phase", "why"), rows, ("lasts",))
+
+
+def _cause(told: Incident) -> Block:
+    cause = told.first_cause
+    if cause is None:
+        return Block("First cause", ("nothing went wrong in this span",))
+    where = f" ({cause.place})" if cause.place else ""
+    said = (f"{clock_time(cause.at_ms)}{where}: {cause.text}",)
+    if not cause.evidence:
+        return Block("First cause", said)
+    return Block("First cause", said, ("time", "row", "evidence"), _rows(cause.evidence))
+
+
+def _rows(lines: Iterable[Line]) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        (
+            clock_time(one.at_ms),
+            one.place,
+            one.text + (f" (x{one.times})" if one.times > 1 else ""),
+        )
+        for one in lines
+    )
+
+
+def _hit(told: Incident) -> Block:
+    columns = ("requests", "failed", "refused", "retried", "delayed")
+    rows = [(one.model or "none", one.key or "none", *_numbers(one)) for one in told.hit]
+    if len(rows) > 1:
+        rows.append(("all", "", *_numbers(told.total)))
+    said = "too few requests of normal phases say what a usual first byte is: delays are not told"
+    if told.usual_ttfb_ms is not None and told.delayed_from_ms is not None:
+        said = (
+            f"delayed: first byte after {span(told.delayed_from_ms)} or more, where "
+            f"{span(told.usual_ttfb_ms)} is usual in normal phases"
+        )
+    return Block("Who was hit", (said,), ("model", "key", *columns), tuple(rows), columns)
+
+
+def _numbers(one: Hit) -> tuple[str, ...]:
+    delayed = "?" if one.delayed is None else str(one.delayed)
+    return str(one.requests), str(one.failed), str(one.refused), str(one.retried), delayed
+
+
+def _counts(told: Incident) -> Block:
+    parts = (
+        ("endings", told.endings),
+        ("refusals", told.refusals),
+        ("spills", told.spills),
+        ("rebinds", told.rebinds),
+    )
+    rows = tuple((name, _listed(counts)) for name, counts in parts)
+    return Block("Counts", (), ("what", "how many"), rows)
+
+
+def _listed(counts: dict[str, int]) -> str:
+    if not counts:
+        return "none"
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    return f"{sum(counts.values())}: " + ", ".join(f"{name} {count}" for name, count in ordered)
+
+
+def _rules(told: Incident) -> Block:
+    rows = tuple((one.rule, str(one.count), one.what, one.first) for one in told.rules)
+    if not rows:
+        return Block("Rules that acted", ("none",))
+    return Block("Rules that acted", (), ("RULES", "times", "what", "first"), rows, ("times",))
+
+
+def _timeline(told: Incident) -> Block:
+    more = told.left_out + max(0, len(told.timeline) - SHOWN)
+    said = (f"{plural(more, 'later line')} left out",) if more else ()
+    if not told.timeline:
+        return Block("Timeline", ("nothing happened to a replica or the router",))
+    return Block("Timeline", said, ("time", "row", "what"), _rows(told.timeline[:SHOWN]))

@@ -1,0 +1,162 @@
+"""Plots of an incident as inline SVG: no script, no font, no picture from elsewhere."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from trioroute.replay.incident.lines import clock_time
+from trioroute.replay.incident.told import Incident, Step
+
+WIDTH, LEFT, HEIGHT, LANE = 960, 120, 140, 20
+REPLICAS_MAX = 24
+"""Replicas that have a colour of their own in plots; the others are one, in grey."""
+
+STATES = {
+    "LIVE": "#4c9a5f",
+    "PROBING": "#e0a526",
+    "EJECTED": "#c4413a",
+    "DRAINING": "#8a6fb0",
+    "JOINING": "#9aa3ad",
+}
+PHASES = {
+    "normal": "#e6f1e8",
+    "eject": "#e58f8a",
+    "reduced capacity": "#f2c7a0",
+    "flapping": "#d9a0d0",
+    "overload": "#d6604d",
+    "recovery": "#f3e2a0",
+    "restart": "#555b63",
+}
+_OTHERS = "others"
+
+
+def plots_of(told: Incident) -> list[tuple[str, str]]:
+    """Title and SVG of each plot."""
+    names = replicas_of(told)
+    return [
+        ("Phases and states", _lanes(told)),
+        ("Share of traffic", _shares(told, names)),
+        ("In flight by replica (the most in each step)", _lines(told, names)),
+        ("Errors", _bars(told, {"failed": "#c4413a", "refused": "#7b3294", "retried": "#e0a526"})),
+        ("Spills and rebinds", _bars(told, {"spills": "#2b7bba", "rebinds": "#1b3a5c"})),
+    ]
+
+
+def replicas_of(told: Incident) -> list[str]:
+    """Those with most traffic first; more than have colours are ``others``."""
+    count: dict[str, int] = {}
+    for step in told.steps:
+        for name, number in step.dispatches.items():
+            count[name] = count.get(name, 0) + number
+    return sorted(count, key=lambda name: (-count[name], name))[:REPLICAS_MAX]
+
+
+def colour(place: int) -> str:
+    """Apart from each other by the golden angle."""
+    return f"hsl({place * 137 % 360} 55% {42 + place % 3 * 8}%)"
+
+
+def _x(told: Incident, at_ms: int) -> float:
+    whole = max(1, told.to_ms - told.from_ms)
+    share = min(max(at_ms - told.from_ms, 0), whole) / whole
+    return round(LEFT + share * (WIDTH - LEFT - 10), 1)
+
+
+def _rect(x: float, y: float, width: float, height: float, fill: str, title: str) -> str:
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.5):.1f}" height="{height:.1f}" '
+        f'fill="{fill}"><title>{escape(title)}</title></rect>'
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _svg(height: float, inner: Iterable[str], told: Incident, label: str) -> str:
+    axis = [
+        _text(LEFT, height - 4, clock_time(told.from_ms)[:19]),
+        _text(WIDTH - 10, height - 4, clock_time(told.to_ms)[:19], "end"),
+    ]
+    body = "".join((*inner, *axis))
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}">'
+        f"{body}</svg>"
+    )
+
+
+def _lanes(told: Incident) -> str:
+    made = [_text(LEFT - 8, 14, "phase", "end")]
+    for phase in told.phases:
+        x, end = _x(told, phase.from_ms), _x(told, phase.to_ms)
+        title = f"{phase.name} from {clock_time(phase.from_ms)}: {phase.why}"
+        made.append(_rect(x, 2, end - x, LANE - 4, PHASES.get(phase.name, "#ccc"), title))
+    rows = {name: place for place, name in enumerate(dict.fromkeys(r.replica for r in told.lanes))}
+    for name, place in rows.items():
+        made.append(_text(LEFT - 8, LANE * (place + 1) + 14, name[:18], "end"))
+    for lane in told.lanes:
+        x, end = _x(told, lane.from_ms), _x(told, lane.to_ms)
+        y = LANE * (rows[lane.replica] + 1) + 2
+        title = f"{lane.replica} {lane.state} from {clock_time(lane.from_ms)}"
+        made.append(_rect(x, y, end - x, LANE - 4, STATES.get(lane.state, "#ccc"), title))
+    return _svg(LANE * (len(rows) + 1) + 22, made, told, "phases and states as lanes")
+
+
+def _of(step: Step, values: dict[str, int], names: Sequence[str]) -> list[tuple[str, int]]:
+    known = [(name, values.get(name, 0)) for name in names]
+    rest = sum(values.values()) - sum(number for _, number in known)
+    return [*known, (_OTHERS, rest)] if rest else known
+
+
+def _shares(told: Incident, names: list[str]) -> str:
+    made = []
+    for step in told.steps:
+        total = sum(step.dispatches.values())
+        x, end = _x(told, step.at_ms), _x(told, step.at_ms + told.step_ms)
+        y = 0.0
+        for place, (name, number) in enumerate(_of(step, step.dispatches, names)):
+            if number:
+                tall = HEIGHT * number / total
+                fill = colour(place) if name in names else "#9aa3ad"
+                title = f"{name}: {number} of {total} at {clock_time(step.at_ms)}"
+                made.append(_rect(x, y, end - x, tall, fill, title))
+                y += tall
+    made += [_text(LEFT - 8, 10, "100 %", "end"), _text(LEFT - 8, HEIGHT, "0", "end")]
+    return _svg(HEIGHT + 22, made, told, "share of traffic by replica")
+
+
+def _lines(told: Incident, names: list[str]) -> str:
+    most = max((n for step in told.steps for n in step.in_flight.values()), default=0) or 1
+    made = []
+    for place, name in enumerate(names):
+        points = " ".join(
+            f"{_x(told, step.at_ms + told.step_ms // 2):.1f},"
+            f"{HEIGHT - (HEIGHT - 6) * step.in_flight.get(name, 0) / most:.1f}"
+            for step in told.steps
+        )
+        made.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour(place)}" '
+            f'stroke-width="1.5"><title>{escape(name)}</title></polyline>'
+        )
+    made += [_text(LEFT - 8, 10, str(most), "end"), _text(LEFT - 8, HEIGHT, "0", "end")]
+    return _svg(HEIGHT + 22, made, told, "requests in flight by replica")
+
+
+def _bars(told: Incident, fields: dict[str, str]) -> str:
+    tops = [sum(getattr(step, name) for name in fields) for step in told.steps]
+    most = max(tops, default=0) or 1
+    made = []
+    for step in told.steps:
+        x, end = _x(told, step.at_ms), _x(told, step.at_ms + told.step_ms)
+        y = float(HEIGHT)
+        for name, fill in fields.items():
+            number = getattr(step, name)
+            if number:
+                tall = (HEIGHT - 6) * number / most
+                y -= tall
+                title = f"{number} {name} at {clock_time(step.at_ms)}"
+                made.append(_rect(x, y, end - x - 0.5, tall, fill, title))
+    made += [_text(LEFT - 8, 10, str(most), "end"), _text(LEFT - 8, HEIGHT, "0", "end")]
+    for place, (name, fill) in enumerate(fields.items()):
+        made.append(_rect(6, 30 + place * 18, 10, 10, fill, name))
+        made.append(_text(22, 39 + place * 18, name))
+    return _svg(HEIGHT + 22, made, told, ", ".join(fields))

@@ -1,0 +1,109 @@
+"""What is told of an incident: plain facts, ready for JSON, a screen and a page."""
+
+import attrs
+
+from trioroute.replay.told import Line
+
+
+@attrs.frozen(kw_only=True)
+class Phase:
+    """``name``: normal, eject, reduced capacity, flapping, overload, recovery or restart."""
+
+    name: str
+    from_ms: int
+    to_ms: int
+    why: str
+
+
+@attrs.frozen(kw_only=True)
+class FirstCause:
+    """What ended the normal state first, and the rows that led to it (empty: it began before)."""
+
+    text: str
+    at_ms: int
+    place: str | None
+    evidence: tuple[Line, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Hit:
+    """Requests of one model and key name; ``delayed`` is None where nothing says what is usual.
+
+    ``requests`` counts those that were dispatched for the first time in the span or refused;
+    ``failed`` what a client saw fail, refusals apart; ``retried`` what was tried again.
+    """
+
+    model: str | None
+    key: str | None
+    requests: int
+    failed: int
+    retried: int
+    delayed: int | None
+    refused: int
+
+
+@attrs.frozen(kw_only=True)
+class Acted:
+    """A rule by its number in RULES, what it did, how often, and where it did so first."""
+
+    rule: str
+    what: str
+    count: int
+    first: str
+
+
+@attrs.frozen(kw_only=True)
+class Lane:
+    """A replica was in ``state`` for this long."""
+
+    replica: str
+    state: str
+    from_ms: int
+    to_ms: int
+
+
+@attrs.define(kw_only=True)
+class Step:
+    """What happened in one step of time, from ``at_ms`` on.
+
+    ``dispatches`` by replica; ``in_flight`` is the most that a replica had of this router's.
+    """
+
+    at_ms: int
+    dispatches: dict[str, int] = attrs.field(factory=dict)
+    in_flight: dict[str, int] = attrs.field(factory=dict)
+    failed: int = 0
+    retried: int = 0
+    refused: int = 0
+    spills: int = 0
+    rebinds: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Incident:
+    """A span of time, told. ``usual_ttfb_ms`` is the median time to first byte of normal phases,
+    and a request counts as delayed from ``delayed_from_ms`` on; None: too few tell it."""
+
+    from_ms: int
+    to_ms: int
+    begin: str
+    end: str
+    sentence: str
+    phases: tuple[Phase, ...]
+    first_cause: FirstCause | None
+    total: Hit
+    hit: tuple[Hit, ...]
+    endings: dict[str, int]
+    refusals: dict[str, int]
+    spills: dict[str, int]
+    rebinds: dict[str, int]
+    usual_ttfb_ms: int | None
+    delayed_from_ms: int | None
+    rules: tuple[Acted, ...]
+    hints: tuple[str, ...]
+    timeline: tuple[Line, ...]
+    left_out: int
+    lanes: tuple[Lane, ...]
+    step_ms: int
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...]

@@ -1,0 +1,212 @@
+"""The requests of an incident: how many, who was hit, and when."""
+
+from collections import Counter
+
+import attrs
+
+from trioroute.events import Dispatched, Failed, Orphaned, Rebound, Refused, Released, Spilled
+from trioroute.replay.incident.told import Hit, Step
+
+STEPS = 120
+"""Steps of time that a span is cut into, for its plots."""
+
+GROUPS_MAX = 200
+"""Pairs of model and key that are told apart; the rest is one."""
+
+LIMBO_MAX = 10_000
+"""Failed attempts whose request may still be tried again."""
+
+USUAL_MIN = 20
+"""Fewer requests in normal phases do not say what a usual time to first byte is."""
+
+DELAYED_TIMES = 3
+"""Delayed: a first byte this many times later than the median of normal phases."""
+
+NOT_FAILED = frozenset({"ok", "client_error", "client_gone", "client_stall"})
+"""Outcomes that are not a failure of the service."""
+
+REST = "(others)"
+_BINS = 160
+
+
+def bin_of(ms: int) -> int:
+    """Steps of a quarter of a doubling: at most 25 % wide, whole milliseconds below 8."""
+    if ms < 8:
+        return max(ms, 0)
+    octave = ms.bit_length() - 1
+    return min(_BINS - 1, 8 + (octave - 3) * 4 + ((ms >> (octave - 2)) & 3))
+
+
+def edge_of(place: int) -> int:
+    """The least number of milliseconds of a bin."""
+    if place < 8:
+        return place
+    octave, quarter = divmod(place - 8, 4)
+    return (4 + quarter) << (octave + 1)
+
+
+@attrs.define
+class Group:
+    """``late`` counts requests by the bin of their time to first byte."""
+
+    requests: int = 0
+    failed: int = 0
+    retried: int = 0
+    refused: int = 0
+    late: Counter[int] = attrs.field(factory=Counter)
+
+
+Place = tuple[str, int]
+Who = tuple[str | None, str | None]
+
+
+@attrs.define
+class Traffic:
+    """Counts by step of time and by model and key."""
+
+    from_ms: int
+    step_ms: int
+    steps: list[Step]
+    groups: dict[Who, Group] = attrs.field(factory=dict)
+    flights: dict[Place, tuple[str, Who]] = attrs.field(factory=dict)
+    in_flight: Counter[str] = attrs.field(factory=Counter)
+    limbo: dict[Place, tuple[Who, str, int]] = attrs.field(factory=dict)
+    usual: Counter[int] = attrs.field(factory=Counter)
+    endings: Counter[str] = attrs.field(factory=Counter)
+    refusals: Counter[str] = attrs.field(factory=Counter)
+    spills: Counter[str] = attrs.field(factory=Counter)
+    rebinds: Counter[str] = attrs.field(factory=Counter)
+
+    def step(self, at_ms: int) -> Step:
+        place = (at_ms - self.from_ms) // self.step_ms
+        return self.steps[min(max(place, 0), len(self.steps) - 1)]
+
+    def group(self, who: Who) -> Group:
+        if who not in self.groups and len(self.groups) >= GROUPS_MAX:
+            who = (REST, REST)
+        return self.groups.setdefault(who, Group())
+
+    def begin(self, place: Place, replica: str, who: Who) -> None:
+        """A request that runs when the span begins."""
+        self.flights[place] = (replica, who)
+        self.in_flight[replica] += 1
+
+    def dispatch(self, stream: str, number: int, at_ms: int, event: Dispatched) -> str:
+        """Count it; the name its replica has here."""
+        who = (event.model, event.key)
+        step, group = self.step(at_ms), self.group(who)
+        replica = event.replica
+        self.begin((stream, number), replica, who)
+        step.dispatches[replica] = step.dispatches.get(replica, 0) + 1
+        step.in_flight[replica] = max(step.in_flight.get(replica, 0), self.in_flight[replica])
+        for earlier in event.earlier:
+            self.limbo.pop((stream, earlier), None)
+        if event.attempt == 1:
+            group.requests += 1
+        elif event.attempt == 2:
+            group.retried += 1
+            step.retried += 1
+        return replica
+
+    def _land(self, place: Place) -> Who | None:
+        found = self.flights.pop(place, None)
+        if found is None:
+            return None
+        replica, who = found
+        self.in_flight[replica] -= 1
+        return who
+
+    def fail(self, stream: str, at_ms: int, event: Failed, request_id: str) -> None:
+        """An attempt: its request fails unless it is dispatched or refused after it."""
+        who = self._land((stream, event.dispatch))
+        if who is None:
+            return
+        self.limbo[stream, event.dispatch] = (who, request_id, at_ms)
+        if len(self.limbo) > LIMBO_MAX:
+            self._lost(next(iter(self.limbo)))
+
+    def _lost(self, place: Place) -> None:
+        who, _, at_ms = self.limbo.pop(place)
+        self._failed(who, at_ms, "every attempt failed")
+
+    def _failed(self, who: Who, at_ms: int, outcome: str) -> None:
+        self.group(who).failed += 1
+        self.step(at_ms).failed += 1
+        self.endings[outcome] += 1
+
+    def release(self, stream: str, at_ms: int, event: Released, normal: bool) -> None:
+        who = self._land((stream, event.dispatch))
+        if who is None:
+            return
+        if event.outcome not in NOT_FAILED:
+            self._failed(who, at_ms, event.outcome)
+            return
+        self.endings[event.outcome] += 1
+        if event.outcome == "ok" and event.ttfb_ms is not None:
+            place = bin_of(event.ttfb_ms)
+            self.group(who).late[place] += 1
+            if normal:
+                self.usual[place] += 1
+
+    def orphan(self, stream: str, at_ms: int, event: Orphaned) -> None:
+        for number in event.dispatches:
+            who = self._land((stream, number))
+            if who is not None:
+                self._failed(who, at_ms, "unknown")
+
+    def refuse(self, at_ms: int, event: Refused) -> None:
+        group, step = self.group((event.model, event.key)), self.step(at_ms)
+        self.refusals[event.code] += 1
+        group.refused += 1
+        step.refused += 1
+        moved = [
+            at for at, (_, request_id, _) in self.limbo.items() if request_id == event.request_id
+        ]
+        for place in moved:
+            del self.limbo[place]
+        if not moved:
+            group.requests += 1
+
+    def spill(self, at_ms: int, event: Spilled) -> None:
+        self.spills[event.cause] += 1
+        self.step(at_ms).spills += 1
+
+    def rebind(self, at_ms: int, event: Rebound) -> None:
+        self.rebinds[event.cause] += 1
+        self.step(at_ms).rebinds += 1
+
+    def finish(self) -> None:
+        for place in list(self.limbo):
+            self._lost(place)
+
+    def usual_ms(self) -> int | None:
+        """The median of normal phases, to the bin; None if too few tell it."""
+        left = self.usual.total()
+        if left < USUAL_MIN:
+            return None
+        half = (left + 1) // 2
+        for place in sorted(self.usual):
+            half -= self.usual[place]
+            if half <= 0:
+                return edge_of(place)
+        raise AssertionError("the bins add up to their total")
+
+    def hit(self, from_bin: int | None) -> list[Hit]:
+        """One row a model and key, the hardest hit first."""
+        rows = [_hit(who, group, from_bin) for who, group in self.groups.items()]
+        return sorted(
+            rows, key=lambda one: (-one.failed - one.refused, -one.retried, -one.requests)
+        )
+
+
+def _hit(who: Who, group: Group, from_bin: int | None) -> Hit:
+    late = group.late.items()
+    return Hit(
+        model=who[0],
+        key=who[1],
+        requests=group.requests,
+        failed=group.failed,
+        retried=group.retried,
+        delayed=None if from_bin is None else sum(n for at, n in late if at >= from_bin),
+        refused=group.refused,
+    )

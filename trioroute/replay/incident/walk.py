@@ -1,0 +1,145 @@
+"""One pass over the rows of a span, and what is told of it."""
+
+import attrs
+
+from eventlog.record import Record
+from trioroute.projections import State
+from trioroute.replay.clock import local_iso
+from trioroute.replay.incident.course import Course
+from trioroute.replay.incident.router import Router
+from trioroute.replay.incident.story import Story
+from trioroute.replay.incident.told import Hit, Incident, Step
+from trioroute.replay.incident.traffic import DELAYED_TIMES, STEPS, Traffic, bin_of, edge_of
+from trioroute.replay.read import CannotRead, NotFound, Past, Source, router_of
+from trioroute.replay.words import plural
+
+
+def tell_incident(source: Source, from_ms: int, to_ms: int) -> Incident:
+    """What happened in ``[from_ms, to_ms]``. Raises NotFound if no row is of that time,
+    CannotRead for rows of a newer trioroute.
+
+    Rows that are missing are told in ``notes``: what is found is then proved for the rest only.
+    """
+    end = source.last()
+    to_ms = min(to_ms, end.at_ms)
+    first = source.reader.last_until(from_ms - 1)
+    until = source.reader.last_until(to_ms)
+    if until <= first:
+        begins = next(source.records()).at_ms
+        raise NotFound(
+            f"no event is between {local_iso(from_ms)} and {local_iso(max(to_ms, from_ms))}: the "
+            f"log holds {local_iso(begins)} to {local_iso(end.at_ms)}"
+        )
+    from_ms = max(from_ms, next(source.records()).at_ms)
+    step_ms = max(1, -(-(to_ms - from_ms) // STEPS))
+    count = max(1, -(-(to_ms - from_ms) // step_ms))
+    steps = [Step(at_ms=from_ms + place * step_ms) for place in range(count)]
+    walk = _Walk(source, Story(from_ms), Traffic(from_ms, step_ms, steps))
+    walk.begin(first, from_ms)
+    for record in source.records(first, until):
+        walk.take(record)
+    return walk.told(from_ms, to_ms)
+
+
+@attrs.define
+class _Walk:
+    source: Source
+    story: Story
+    traffic: Traffic
+    routers: dict[str, Router] = attrs.field(factory=dict)
+
+    def begin(self, first: int, from_ms: int) -> None:
+        """Every router as it was just before the span, as far as the log still tells it."""
+        fold = self.source.fold_before(first + 1)
+        pasts = {stream: Past(stream, state) for stream, state in fold.states.items()}
+        try:
+            for record in self.source.records(fold.head.seq, first):
+                past = pasts.setdefault(record.stream, Past(record.stream))
+                past.fold(record, self.source.event(record))
+        except CannotRead as error:
+            self.story.note(f"what was before the span cannot be told: {error}")
+            pasts = {}
+        for stream, past in pasts.items():
+            router = self._router(stream, past.state)
+            router.begin()
+        names = [name for router in self.routers.values() for name in router.under_way()]
+        if self.routers:
+            self.story.begin(from_ms, names)
+
+    def _router(self, stream: str, state: State) -> Router:
+        course = Course("normal", self.traffic.from_ms)
+        router = Router(stream, state, self.story, self.traffic, course)
+        self.routers[stream] = router
+        return router
+
+    def take(self, record: Record) -> None:
+        router = self.routers.get(record.stream)
+        if router is None:
+            router = self._router(record.stream, State(position=record.version - 1))
+            if record.version > 1:
+                self.story.note(
+                    f"what {router_of(record.stream)} did before {router.place(record)} is not told"
+                )
+        event = self.source.event(record)
+        if record.version != router.state.position + 1:
+            self.story.note(
+                f"rows are missing before {router.place(record)}: what they told is not counted"
+            )
+        if event is not None:
+            router.take(record, event)
+        router.state.position = record.version
+
+    def told(self, from_ms: int, to_ms: int) -> Incident:
+        self.traffic.finish()
+        traffic, story = self.traffic, self.story
+        phases = [phase for router in self.routers.values() for phase in router.finish(to_ms)]
+        usual = traffic.usual_ms()
+        late = None if usual is None else bin_of(max(1, usual * DELAYED_TIMES)) + 1
+        hit = traffic.hit(late)
+        total = _total(hit)
+        return Incident(
+            from_ms=from_ms,
+            to_ms=to_ms,
+            begin=local_iso(from_ms),
+            end=local_iso(to_ms),
+            sentence=_sentence(total, len(phases)),
+            phases=tuple(sorted(phases, key=lambda one: one.from_ms)),
+            first_cause=story.cause or story.failure,
+            total=total,
+            hit=tuple(hit),
+            endings=dict(traffic.endings),
+            refusals=dict(traffic.refusals),
+            spills=dict(traffic.spills),
+            rebinds=dict(traffic.rebinds),
+            usual_ttfb_ms=usual,
+            delayed_from_ms=None if late is None else edge_of(late),
+            rules=story.rules.told(),
+            hints=tuple(story.rules.hints.values()),
+            timeline=tuple(story.lines),
+            left_out=story.left_out,
+            lanes=tuple(story.lanes),
+            step_ms=traffic.step_ms,
+            steps=tuple(traffic.steps),
+            notes=tuple(story.notes),
+        )
+
+
+def _total(rows: list[Hit]) -> Hit:
+    told = [one.delayed for one in rows if one.delayed is not None]
+    return Hit(
+        model=None,
+        key=None,
+        requests=sum(one.requests for one in rows),
+        failed=sum(one.failed for one in rows),
+        retried=sum(one.retried for one in rows),
+        delayed=sum(told) if told else None,
+        refused=sum(one.refused for one in rows),
+    )
+
+
+def _sentence(total: Hit, phases: int) -> str:
+    delayed = "" if total.delayed is None else f", {total.delayed} delayed"
+    return (
+        f"{plural(total.requests, 'request')} in {plural(phases, 'phase')}: {total.failed} failed, "
+        f"{total.refused} refused, {total.retried} retried{delayed}"
+    )
