@@ -117,7 +117,7 @@ ROWS: dict[str, Row] = {
     ),
     "all replicas die, then one returns": Row(
         virtual=(f"{VIRTUAL}::test_when_all_died_the_first_to_return_is_not_flooded",),
-        real=(f"{TROUBLE}::test_nobody_routable_is_503_with_retry_after",),
+        real=(f"{TROUBLE}::test_the_fallback_is_502_and_nobody_left_is_503_with_retry_after",),
         off=(f"{VIRTUAL}::test_without_the_limit_it_would_be",),
     ),
     "the router is killed (SIGKILL) under load and started again": Row(

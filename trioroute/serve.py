@@ -15,6 +15,7 @@ from typing import cast
 import attrs
 import trio
 
+from eventlog import LogError
 from eventlog.retention import Retention
 from trioroute.admin_desk import admin_desk
 from trioroute.assembly import Parts, begin, rounds_of
@@ -109,11 +110,19 @@ async def run(
                     with hurry:
                         await _serve(parts, changes, announce)
                 finally:
-                    parts.router.handle(c.Stop(at_ms=parts.now_ms(), cause="signal"))
+                    _log_the_end(parts)
                     parts.journal.close()
             signals.cancel_scope.cancel()
     finally:
         await parts.desk.upstreams.aclose()
+
+
+def _log_the_end(parts: Parts) -> None:
+    """A log that takes no more, as after a cancellation from outside, must not hide the reason."""
+    try:
+        parts.router.handle(c.Stop(at_ms=parts.now_ms(), cause="signal"))
+    except LogError as error:
+        logger.error("the end of this run is not logged: %s", error)
 
 
 async def _serve(

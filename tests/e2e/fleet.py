@@ -44,11 +44,18 @@ def wait_for(what: str, check: Callable[[], object], within_s: float = WAIT_S) -
 class Process:
     """One command of ours, its output in a file."""
 
-    def __init__(self, output: Path, *arguments: str, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        output: Path,
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        under: tuple[str, ...] = (),
+    ) -> None:
+        """``under`` is a command that runs the rest of its own command line, such as ``nice``."""
         self.output = output
         with output.open("ab") as sink:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", "trioroute", *arguments],
+                [*under, sys.executable, "-m", "trioroute", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
@@ -115,6 +122,7 @@ class RouterProcess(Process):
         *,
         env: dict[str, str],
         config: Path | None = None,
+        under: tuple[str, ...] = (),
     ) -> None:
         self.log = directory / "log"
         self.port, self.admin_port = free_port(), free_port()
@@ -123,6 +131,7 @@ class RouterProcess(Process):
         self._directory = directory
         self._replicas = [f"--replica={engine.name}={engine.url}" for engine in engines]
         self._env = env
+        self._under = under
         self.config = config
         self.start()
 
@@ -136,6 +145,7 @@ class RouterProcess(Process):
             *self._replicas,
             *([f"--config={self.config}"] if self.config else []),
             env=self._env,
+            under=self._under,
         )
 
     def ready(self) -> Self:

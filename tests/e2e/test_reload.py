@@ -190,6 +190,9 @@ def test_swapped_addresses_swap_traffic(fleet: Fleet, tmp_path: Path) -> None:
     file = tmp_path / "t.toml"
     written(file, one, two)
     router = fleet.router(config=file).ready()
+    wait_for("both live", lambda: {r["state"] for r in router.state()["replicas"]} == {"LIVE"})
+    where = {f"s{n}": pinned(router, f"s{n}").headers["x-trioroute-replica"] for n in range(6)}
+    was = {one.name: one.url, two.name: two.url}
     one.url, two.url = two.url, one.url
     written(file, one, two)
     assert reload(router).json()["result"] == "applied"
@@ -198,7 +201,16 @@ def test_swapped_addresses_swap_traffic(fleet: Fleet, tmp_path: Path) -> None:
         two.name: two.url,
     }
     wait_for("both live", lambda: {r["state"] for r in router.state()["replicas"]} == {"LIVE"})
+    for name, session in {name: session for session, name in where.items()}.items():
+        other = next(url for named, url in was.items() if named != name)
+        before = {url: generated(url) for url in was.values()}
+        assert pinned(router, session).headers["x-trioroute-replica"] == name
+        assert {url for url in was.values() if generated(url) != before[url]} == {other}
     assert not events(router, e.Ejected)
+
+
+def generated(url: str) -> list[str]:
+    return tokens(httpx.get(url + "/metrics").text)
 
 
 def test_replicas_of_the_admin_port_outlive_reloads_and_restarts(

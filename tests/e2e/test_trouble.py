@@ -177,12 +177,17 @@ def test_a_replica_killed_under_load_costs_no_client_an_error_but_those_streamin
     router.verify()
 
 
-def test_nobody_routable_is_503_with_retry_after(fleet: Fleet) -> None:
+def test_the_fallback_is_502_and_nobody_left_is_503_with_retry_after(fleet: Fleet) -> None:
     only = fleet.engine()
     router = fleet.router().ready()
     only.kill()
     wait_for("ejected", lambda: router.replica("gpu1")["state"] == "EJECTED", 5)
     answer = httpx.post(router.url + COMPLETIONS, json=chat())
-    assert answer.status_code in (502, 503)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_failed")
+    assert answer.headers["x-trioroute-reason"] == "fallback"
+    httpx.post(f"{router.admin}/replicas/gpu1/drain").raise_for_status()
+    answer = httpx.post(router.url + COMPLETIONS, json=chat())
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "no_healthy_instances")
+    assert 1 <= int(answer.headers["retry-after"]) <= 30
     assert httpx.get(router.url + "/health").status_code == 503
     assert httpx.get(router.admin + "/readyz").status_code == 503

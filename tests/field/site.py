@@ -247,8 +247,10 @@ async def site(
         stopped = trio.Event()
 
         async def serve() -> None:
-            await run(parts, environ, lambda *urls: ports.extend(map(_port, urls)))
-            stopped.set()
+            try:
+                await run(parts, environ, lambda *urls: ports.extend(map(_port, urls)))
+            finally:
+                stopped.set()
 
         nursery.start_soon(serve)
         await eventually(lambda: ports)
@@ -268,6 +270,8 @@ async def site(
             made.check_ended()
         finally:
             nursery.cancel_scope.cancel()
+            with trio.CancelScope(shield=True), trio.move_on_after(10):
+                await stopped.wait()  # the log is closed behind it
             gc.unfreeze()
             gc.set_threshold(700, 10, 10)
 

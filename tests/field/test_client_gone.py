@@ -1,13 +1,16 @@
 """Client disconnect and cancellation: the replica is let go of, counted right, blamed never."""
 
+import json
 from collections import Counter
 from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
-from tests.field.site import STREAMED, OpenSite, Site, prompt
+from tests.field.site import CANARY, STREAMED, OpenSite, Site, prompt
 from tests.field.stub import Stub
 from tests.proxy.replies import (
     DONE,
@@ -22,7 +25,7 @@ from tests.proxy.replies import (
     stream_head,
     token,
 )
-from tests.proxy.scripted import Peer
+from tests.proxy.scripted import Peer, Script
 from tests.proxy.serving import eventually
 
 A_TICK_S = 0.05
@@ -216,3 +219,52 @@ async def test_outcome_misfiled(open_site: OpenSite) -> None:
         for _ in range(3):
             await site.broken()
         await site.becomes("a", "EJECTED")
+
+
+async def time_to_let_go(site: Site, script: Script, body: object, seen: bytes) -> float:
+    """Seconds from the client's reset until the replica's side of it is closed, at worst of 10."""
+    stub = site.stubs["a"]
+    stub.script = script
+    worst = 0.0
+    for _ in range(10):
+        stub.peers.clear()
+        async with site.connect() as raw:
+            await site.send(raw, body, headers=["origin: https://app.test"])
+            await eventually(lambda: stub.peers)
+            await raw.until(seen)
+            begin = trio.current_time()
+            raw.reset()
+            await stub.peers[-1].gone.wait()
+            worst = max(worst, trio.current_time() - begin)
+    return worst
+
+
+@pytest.mark.parametrize("features", ["off", "on"])
+async def test_middleware_swallows_the_disconnect(
+    open_site: OpenSite, tmp_path: Path, features: str
+) -> None:
+    """With keys, access log, CORS, a body limit and metrics on, the same time limit holds."""
+    keys, access_log = tmp_path / "keys", tmp_path / "access.log"
+    keys.write_text(f"team:{sha256(f'{CANARY}-key'.encode()).hexdigest()}\n")
+    every_feature: dict[str, object] = {
+        "server__api_keys_file": str(keys),
+        "server__access_log": str(access_log),
+        "server__cors_origins": ("https://app.test",),
+        "server__max_body_bytes": 4096,
+    }
+    chosen = every_feature if features == "on" else {}
+    async with open_site(Stub(silent), **chosen) as site:
+        worst = [
+            await time_to_let_go(site, silent, prompt(), b""),
+            await time_to_let_go(site, silent, STREAMED, b""),
+            await time_to_let_go(site, ticking, STREAMED, b"\n\n"),
+        ]
+        assert max(worst) < 0.25
+        assert await site.outcomes() == ["client_gone"] * 30
+        site.stubs["a"].script = says(reply())
+        assert (await site.ask(prompt("x" * 4096))).status == (413 if chosen else 200)
+        if chosen:
+            assert (await site.ask()).status == 200
+            await eventually(lambda: access_log.read_text().count("\n") == 31)
+            lines = [json.loads(line) for line in access_log.read_text().splitlines()]
+            assert [line["whole"] for line in lines] == [False] * 30 + [True]

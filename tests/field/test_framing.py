@@ -3,11 +3,13 @@
 import json
 import os
 from collections import Counter
+from hashlib import sha256
+from pathlib import Path
 
 import pytest
 import trio
 
-from tests.field.site import STREAMED, OpenSite, Site
+from tests.field.site import CANARY, STREAMED, OpenSite, Site, prompt
 from tests.field.stub import Stub
 from tests.proxy.replies import (
     LAST,
@@ -19,7 +21,7 @@ from tests.proxy.replies import (
 )
 from tests.proxy.scripted import Peer, always
 from tests.proxy.serving import RawClient, eventually
-from tests.proxy.whole import CHAT
+from tests.proxy.whole import CHAT, request
 from trioroute import events as e
 
 POST = f"POST {CHAT} HTTP/1.1\r\nhost: t\r\n".encode()
@@ -269,3 +271,32 @@ async def test_options_and_cors_that_is_off_are_the_engines_business(open_site: 
             assert answer.headers["access-control-allow-origin"] == "https://app.test"
             assert made.line() == f"{method} {CHAT} HTTP/1.1"
             assert made.header("origin") == "https://app.test"
+
+
+async def test_options_and_cors_that_is_on_are_answered_here(
+    open_site: OpenSite, tmp_path: Path
+) -> None:
+    """A preflight without a key, then the real request; one allow-origin header on all of them."""
+    app = "https://app.test"
+    keys = tmp_path / "keys"
+    keys.write_text(f"team:{sha256(f'{CANARY}-key'.encode()).hexdigest()}\n")
+    made = Recorder(reply(b"{}", 200, "access-control-allow-origin: *"))
+    asks = ("access-control-request-method: POST", "access-control-request-headers: x-a, x-b")
+    chosen = {"server__cors_origins": (app,), "server__api_keys_file": str(keys)}
+    async with open_site(Stub(made), **chosen) as site:
+        async with site.connect() as raw:
+            await raw.send(request(b"", CHAT, "OPTIONS", [f"origin: {app}", *asks]))
+            answer = await raw.reply()
+            assert (answer.status, answer.body) == (204, b"")
+            assert answer.headers["access-control-allow-origin"] == app
+            assert answer.headers["access-control-allow-headers"] == "x-a, x-b"
+            assert made.requests == []
+            await site.send(raw, headers=[f"origin: {app}"])
+            answer = await raw.reply()  # which takes no header twice
+            assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, app)
+            await raw.send(request(headers=[f"origin: {app}"]))
+            answer = await raw.reply()
+            assert (answer.status, answer.headers["access-control-allow-origin"]) == (401, app)
+        for body, path, status in ((b"{", CHAT, 400), (prompt(), "/nowhere", 404)):
+            answer = await site.ask(body, path, headers=[f"origin: {app}"])
+            assert (answer.status, answer.headers["access-control-allow-origin"]) == (status, app)

@@ -50,15 +50,21 @@ async def answer_preflight(send: Send, headers: RawHeaders, origins: Sequence[st
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
+def readers(headers: RawHeaders, origins: Sequence[str]) -> list[tuple[bytes, bytes]]:
+    """The headers that tell a browser whether its page may read this answer."""
+    origin = allowed_origin(headers, origins)
+    if origin is None:
+        return [_VARY]
+    return [
+        _VARY,
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", _EXPOSED),
+    ]
+
+
 def with_cors(send: Send, headers: RawHeaders, origins: Sequence[str]) -> Send:
     """``send``, but every answer says who may read it; what a replica said of that is dropped."""
-    origin = allowed_origin(headers, origins)
-    ours = [_VARY]
-    if origin is not None:
-        ours += [
-            (b"access-control-allow-origin", origin),
-            (b"access-control-expose-headers", _EXPOSED),
-        ]
+    ours = readers(headers, origins)
 
     async def saying(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -6,7 +6,7 @@ import attrs
 
 from eventlog import LogError
 from trioroute.policy.commands import Refuse
-from trioroute.proxy.cors import is_preflight
+from trioroute.proxy.cors import is_preflight, readers
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders, harmless_request_id
@@ -32,12 +32,12 @@ class Door:
             return None
         if self.desk.keys.whose(headers) is not None:
             return None
-        if self.desk.settings.server.cors_origins and is_preflight("OPTIONS", headers):
+        origins = self.desk.settings.server.cors_origins
+        if origins and is_preflight("OPTIONS", headers):
             return None  # has no credentials by design; the application asks for the method too
         error = self.turn_away(headers)
-        return Refusal(
-            error.status, error.code, error.message, "authentication_error", (CHALLENGE,)
-        )
+        extra = (CHALLENGE, *(readers(headers, origins) if origins else ()))
+        return Refusal(error.status, error.code, error.message, "authentication_error", extra)
 
     def turn_away(self, headers: RawHeaders) -> RouterError:
         """Note it in the log."""
