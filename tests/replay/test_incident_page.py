@@ -17,7 +17,7 @@ from trioroute.replay.incident import Incident, tell_incident
 from trioroute.replay.incident.page import page_of
 from trioroute.replay.incident.plots import REPLICAS_MAX, plots_of, replicas_of
 from trioroute.replay.incident.present import markdown_of
-from trioroute.replay.incident.told import Step
+from trioroute.replay.incident.told import TimeStep
 
 NASTY = 'gpu<script>alert(1)</script>"|`&'
 
@@ -125,7 +125,7 @@ def test_plots_are_whole_svg_with_every_replica() -> None:
 def test_many_replicas_are_gathered_as_others() -> None:
     told = nasty()
     many = {f"r{number}": 1 for number in range(REPLICAS_MAX + 10)}
-    told = attrs.evolve(told, steps=(Step(at_ms=told.from_ms, dispatches=many),))
+    told = attrs.evolve(told, steps=(TimeStep(at_ms=told.from_ms, dispatches=many),))
     assert len(replicas_of(told)) == REPLICAS_MAX
     assert f"others: 10 of {REPLICAS_MAX + 10}" in plots_of(told)[1][1]
 

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,14 @@ from eventlog.errors import LogDamaged, LogError
 from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SqliteReader
 from trioroute.cli.replay_answers import ANSWERS, Answer
+from trioroute.replay.clock import times_in_utc
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
+from trioroute.replay.words import plural
 
 CHECK_FAILED = 1
 CANNOT = 2
+
+_SQLITE = b"SQLite format 3"
 
 _EXAMPLE = """
 \b
@@ -61,6 +66,7 @@ Examples:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the --incident as one HTML page with plots.",
 )
+@click.option("--utc", is_flag=True, help="Show times in UTC, and read them so without offset.")
 @click.option("--lenient", is_flag=True, help="Pass over events of a newer trioroute.")
 def replay_command(
     log: Path,
@@ -68,6 +74,7 @@ def replay_command(
     as_data: bool,
     markdown: bool,
     html: Path | None,
+    utc: bool,
     lenient: bool,
     **what: Any,  # noqa: ANN401 - the questions, by option name
 ) -> None:
@@ -87,7 +94,7 @@ def replay_command(
             raise click.UsageError(f"{option} needs --incident FROM/TO")
     if as_data and markdown:
         raise click.UsageError("--json and --markdown are two forms of one answer: choose one")
-    with _failures(), _opened(log, lenient) as source:
+    with _failures(), times_in_utc(utc), _opened(log, lenient) as source:
         found = ANSWERS[question](source, log, what[question])
         if html is not None and found.page is not None:
             _write(html, found.page())
@@ -136,13 +143,35 @@ def _stop(text: str, code: int) -> None:
     sys.exit(code)
 
 
+def _look_at(log: Path) -> None:
+    """Raise CannotRead for a path that is no log, saying why and which one is near."""
+    if log.is_file():
+        with log.open("rb") as file:
+            if file.read(len(_SQLITE)) != _SQLITE:
+                raise CannotRead(
+                    f"no event log at {log}: the file is not of SQLite; give the log's directory "
+                    "(log.path in the settings) or a log-<seq>.sqlite file of it"
+                )
+    elif not log.exists():
+        beside = sorted(one.name for one in log.parent.glob("*")) if log.parent.is_dir() else []
+        near = get_close_matches(log.name, beside, 1)
+        hint = f"; did you mean {log.parent / near[0]}?" if near else ""
+        raise CannotRead(
+            f"no event log at {log}: there is no such file or directory; give the log's directory "
+            f"(log.path in the settings){hint}"
+        )
+
+
 @contextmanager
 def _opened(log: Path, lenient: bool) -> Iterator[Source]:
+    _look_at(log)
     reader = SqliteReader.open(log)
     try:
         source = Source(reader, lenient, Snapshots(log) if log.is_dir() else None)
         yield source
         for kind, times in source.skipped.items():
-            click.echo(f"Warning: passed over {times} rows of unknown kind {kind}", err=True)
+            click.echo(
+                f"Warning: passed over {plural(times, 'row')} of unknown kind {kind}", err=True
+            )
     finally:
         reader.close()

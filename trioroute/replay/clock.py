@@ -1,7 +1,10 @@
 """Points in time and spans as people write and read them. The only clock of this package."""
 
 import time
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from trioroute.replay.read import BadQuestion
 from trioroute.settings.errors import BadValue
@@ -9,15 +12,31 @@ from trioroute.settings.quantities import parse_duration_ms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+_IN_UTC = ContextVar("_IN_UTC", default=False)
+
+
+@contextmanager
+def times_in_utc(on: bool) -> Iterator[None]:
+    """Within it, times are shown in UTC, and read as UTC where they have no offset."""
+    token = _IN_UTC.set(on)
+    try:
+        yield
+    finally:
+        _IN_UTC.reset(token)
+
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
 def local_iso(at_ms: int) -> str:
-    """``2026-03-01T14:00:00.250+01:00``: local time with its offset."""
+    """``2026-03-01T14:00:00.250+01:00``: local time, or UTC where that was asked, with offset."""
     at = EPOCH + timedelta(milliseconds=at_ms)
-    return at.astimezone().isoformat(timespec="milliseconds")
+    return at.astimezone(_zone()).isoformat(timespec="milliseconds")
+
+
+def _zone() -> tzinfo | None:
+    return UTC if _IN_UTC.get() else None
 
 
 def utc_iso(at_ms: int) -> str:
@@ -49,7 +68,8 @@ def ago(at_ms: int, now: int) -> str:
 
 
 def parse_point(text: str, last_ms: int) -> int:
-    """Milliseconds of ISO 8601 (local time without an offset), or of ``-15m`` before ``last_ms``.
+    """Milliseconds of ISO 8601 (without an offset: local time, or UTC where
+    that was asked), or of ``-15m`` before ``last_ms``.
 
     Raises BadQuestion.
     """
@@ -57,7 +77,8 @@ def parse_point(text: str, last_ms: int) -> int:
     try:
         if text.startswith("-"):
             return last_ms - parse_duration_ms(text[1:].strip())
-        at = datetime.fromisoformat(text).astimezone()
+        at = datetime.fromisoformat(text)
+        at = at.replace(tzinfo=_zone()).astimezone() if at.tzinfo is None else at
     except (BadValue, ValueError, OverflowError) as error:
         raise BadQuestion(f"{text!r} is not a time: {remedy}") from error
     return (at - EPOCH) // timedelta(milliseconds=1)

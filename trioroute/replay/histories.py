@@ -10,6 +10,7 @@ from trioroute.policy.explain import count
 from trioroute.replay.clock import ago, local_iso, span
 from trioroute.replay.present import replica_table, say, table
 from trioroute.replay.told import DecisionRow, Line, Moment, ReplicaTold, SessionTold
+from trioroute.replay.words import plural
 
 _ALWAYS = ("decision", "time", "replica", "reason", "outcome", "ttfb")
 _IF_WIDE = ("attempt", "weight", "age", "model", "request")
@@ -56,7 +57,7 @@ def _lines(lines: Iterable[Line]) -> Table:
 
 def _left_out(console: Console, number: int) -> None:
     if number:
-        say(console, f"{number} earlier lines are left out")
+        say(console, f"{plural(number, 'earlier line')} left out")
 
 
 def present_session(console: Console, told: SessionTold, now_ms: int) -> None:
@@ -66,13 +67,13 @@ def present_session(console: Console, told: SessionTold, now_ms: int) -> None:
     where = ", ".join(f"{name} {number}" for name, number in replicas.items())
     say(
         console,
-        f"session {', '.join(told.keys)}: {len(told.decisions)} decisions ({where})",
+        f"session {', '.join(told.keys)}: {plural(len(told.decisions), 'decision')} ({where})",
         "bold",
     )
     _left_out(console, told.left_out)
     console.print(decision_table(told.decisions, now_ms, console.width))
     console.print()
-    say(console, f"{len(told.pin_events)} pin events", "bold")
+    say(console, plural(len(told.pin_events), "pin event"), "bold")
     console.print(_lines(told.pin_events))
 
 
@@ -82,7 +83,12 @@ def _counts(counts: dict[str, int]) -> str:
 
 def present_replica(console: Console, told: ReplicaTold) -> None:
     total = sum(told.dispatches.values())
-    say(console, f"{told.name}: {total} dispatches, {told.in_flight} of them in flight", "bold")
+    say(
+        console,
+        f"{told.name}: {plural(total, 'dispatch', 'dispatches')}, "
+        f"{told.in_flight} of them in flight",
+        "bold",
+    )
     say(console, f"by reason   {_counts(told.dispatches)}")
     say(console, f"endings     {_counts(told.endings)}")
     console.print()

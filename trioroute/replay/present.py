@@ -12,7 +12,7 @@ from trioroute.replay.clock import ago, span
 from trioroute.replay.followed import as_fields
 from trioroute.replay.told import Attempt, End, Followed, ReplicaSeen, Told, WorkSeen
 from trioroute.replay.verify import Verified
-from trioroute.replay.words import end_words
+from trioroute.replay.words import end_words, plural
 
 PIPED_WIDTH = 160
 """Columns of text that goes into a file or a pipe: wide enough that no table breaks its lines."""
@@ -56,7 +56,8 @@ def present_told(console: Console, told: Told, now_ms: int) -> None:
         pin = told.pin
         say(
             console,
-            f"pin       {pin.kind} {pin.key} to {pin.replica}, {pin.spills} spills in a row before",
+            f"pin       {pin.kind} {pin.key} to {pin.replica}, "
+            f"{plural(pin.spills, 'spill')} in a row before",
         )
     say(console, f"winner    {told.replica}, reason {told.reason}")
     for attempt in told.earlier:
@@ -70,7 +71,7 @@ def _request(console: Console, told: Told, now_ms: int) -> None:
     say(
         console,
         f"request   {request.request_id}, model {request.model}, weight {count(request.weight_m)} "
-        f"({request.prompt_bytes} prompt bytes), attempt {request.attempt}",
+        f"({plural(request.prompt_bytes, 'prompt byte')}), attempt {request.attempt}",
     )
     keys = [
         f"{name} {key}"
@@ -186,8 +187,8 @@ def _end(end: End | None) -> str:
     if end.duration_ms is not None:
         parts.append(f"took {span(end.duration_ms)}")
     tokens = (("prompt", end.prompt_tokens), ("completion", end.completion_tokens))
-    parts += [f"{number} {name} tokens" for name, number in tokens if number is not None]
-    parts.append(f"{end.bytes} bytes")
+    parts += [plural(number, f"{name} token") for name, number in tokens if number is not None]
+    parts.append(plural(end.bytes or 0, "byte"))
     return ", ".join(parts)
 
 
@@ -230,8 +231,8 @@ def present_verified(console: Console, verified: Verified) -> None:
     """The proof in one line, or the first difference."""
     found = verified.difference
     counts = (
-        f"{verified.events} events, {verified.decisions} decisions, {verified.digests} digests, "
-        f"{verified.restarts} restarts"
+        f"{plural(verified.events, 'event')}, {plural(verified.decisions, 'decision')}, "
+        f"{plural(verified.digests, 'digest')}, {plural(verified.restarts, 'restart')}"
     )
     if verified.begins_at > 1:
         say(console, f"what went before seq {verified.begins_at} was retired and is not proved")
@@ -249,4 +250,7 @@ def present_verified(console: Console, verified: Verified) -> None:
             )
         say(console, f"good up to there: {counts}")
     if verified.gaps:
-        say(console, f"{verified.gaps} gaps: what the store could not take is not in the log")
+        say(
+            console,
+            f"{plural(verified.gaps, 'gap')}: what the store could not take is not in the log",
+        )

@@ -58,7 +58,7 @@ class _Story:
         elif isinstance(event, Released):
             self._end(record, event.dispatch, event.outcome)
         elif isinstance(event, Failed):
-            self._end(record, event.dispatch, f"failed: {event.cause}")
+            self._end(record, event.dispatch, f"failed: {_why(event)}")
         elif isinstance(event, Orphaned):
             for number in event.dispatches:
                 self._end(record, number, "unknown")
@@ -97,6 +97,13 @@ def tell_replica(source: Source, name: str) -> ReplicaTold:
         endings=story.endings,
         in_flight=len(story.open),
     )
+
+
+def _why(event: Failed) -> str:
+    """A status says more than that there was one."""
+    if event.status is None:
+        return event.cause
+    return f"{'' if event.cause == 'status' else event.cause + ', '}status {event.status}"
 
 
 def _not_found(name: str, others: list[str]) -> str:

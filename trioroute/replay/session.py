@@ -1,6 +1,8 @@
 """The story of a session: where it went, and what became of its pin."""
 
 from collections import deque
+from collections.abc import Collection
+from difflib import get_close_matches
 from pathlib import Path
 
 import attrs
@@ -24,6 +26,9 @@ from trioroute.replay.words import pin_words
 
 LINES_MAX = 1000
 """Decisions and pin events that are told of a session, the last ones; the rest is counted."""
+
+OTHERS_MAX = 10_000
+"""Digests of other sessions that are kept to find the nearest one to a wrong one."""
 
 KEY_FILE = "key"
 
@@ -56,6 +61,7 @@ class _Story:
     rows: Rows = attrs.field(factory=lambda: Rows(LINES_MAX))
     lines: deque[Line] = attrs.field(factory=lambda: deque(maxlen=LINES_MAX))
     left_out: int = 0
+    others: dict[str, None] = attrs.field(factory=dict)
 
     def concerns(self, record: Record) -> bool:
         """A cheap look at a row before it is decoded."""
@@ -73,6 +79,8 @@ class _Story:
         if event.session in self.keys:
             self.seen[event.session] = None
             self.rows.add(record, event)
+        elif event.session is not None and not self.seen and len(self.others) < OTHERS_MAX:
+            self.others[event.session] = None
 
     def pin(self, record: Record, event: Bound | Spilled | Rebound | Unbound) -> None:
         if event.key not in self.keys or event.kind != "session":
@@ -104,7 +112,7 @@ def tell_session(source: Source, key: str, secret: bytes | None) -> SessionTold:
         elif isinstance(event, Bound | Spilled | Rebound | Unbound):
             story.pin(record, event)
     if not story.rows.rows and not story.lines:
-        raise NotFound(_not_found(key, secret))
+        raise NotFound(_not_found(key, secret) + _near(key, story.others))
     return SessionTold(
         keys=tuple(story.seen),
         decisions=tuple(story.rows.rows),
@@ -123,3 +131,10 @@ def _not_found(key: str, secret: bytes | None) -> str:
         f"no session {key!r} is in the log, neither as a raw key nor as a digest; a decision "
         "shows its session's digest (replay --decision)"
     )
+
+
+def _near(key: str, others: Collection[str]) -> str:
+    """A hint if ``key`` is the beginning of a digest, or nearly one."""
+    begun = [other for other in others if len(key) >= 4 and other.startswith(key)]
+    near = begun or get_close_matches(key, others, 1, cutoff=0.8)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from trioroute.replay.incident.lines import clock_time
-from trioroute.replay.incident.told import Incident, Step
+from trioroute.replay.incident.told import Incident, TimeStep
 
 WIDTH, LEFT, HEIGHT, LANE = 960, 120, 140, 20
 REPLICAS_MAX = 24
@@ -101,7 +101,7 @@ def _lanes(told: Incident) -> str:
     return _svg(LANE * (len(rows) + 1) + 22, made, told, "phases and states as lanes")
 
 
-def _of(step: Step, values: dict[str, int], names: Sequence[str]) -> list[tuple[str, int]]:
+def _of(step: TimeStep, values: dict[str, int], names: Sequence[str]) -> list[tuple[str, int]]:
     known = [(name, values.get(name, 0)) for name in names]
     rest = sum(values.values()) - sum(number for _, number in known)
     return [*known, (_OTHERS, rest)] if rest else known

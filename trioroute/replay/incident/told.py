@@ -63,7 +63,7 @@ class Lane:
 
 
 @attrs.define(kw_only=True)
-class Step:
+class TimeStep:
     """What happened in one step of time, from ``at_ms`` on.
 
     ``dispatches`` by replica; ``in_flight`` is the most that a replica had of this router's.
@@ -105,5 +105,5 @@ class Incident:
     left_out: int
     lanes: tuple[Lane, ...]
     step_ms: int
-    steps: tuple[Step, ...]
+    steps: tuple[TimeStep, ...]
     notes: tuple[str, ...]

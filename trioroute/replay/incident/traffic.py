@@ -5,7 +5,7 @@ from collections import Counter
 import attrs
 
 from trioroute.events import Dispatched, Failed, Orphaned, Rebound, Refused, Released, Spilled
-from trioroute.replay.incident.told import Hit, Step
+from trioroute.replay.incident.told import Hit, TimeStep
 
 STEPS = 120
 """Steps of time that a span is cut into, for its plots."""
@@ -66,7 +66,7 @@ class Traffic:
 
     from_ms: int
     step_ms: int
-    steps: list[Step]
+    steps: list[TimeStep]
     groups: dict[Who, Group] = attrs.field(factory=dict)
     flights: dict[Place, tuple[str, Who]] = attrs.field(factory=dict)
     in_flight: Counter[str] = attrs.field(factory=Counter)
@@ -77,7 +77,7 @@ class Traffic:
     spills: Counter[str] = attrs.field(factory=Counter)
     rebinds: Counter[str] = attrs.field(factory=Counter)
 
-    def step(self, at_ms: int) -> Step:
+    def step(self, at_ms: int) -> TimeStep:
         place = (at_ms - self.from_ms) // self.step_ms
         return self.steps[min(max(place, 0), len(self.steps) - 1)]
 

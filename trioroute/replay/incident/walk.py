@@ -8,7 +8,7 @@ from trioroute.replay.clock import local_iso
 from trioroute.replay.incident.course import Course
 from trioroute.replay.incident.router import Router
 from trioroute.replay.incident.story import Story
-from trioroute.replay.incident.told import Hit, Incident, Step
+from trioroute.replay.incident.told import Hit, Incident, TimeStep
 from trioroute.replay.incident.traffic import DELAYED_TIMES, STEPS, Traffic, bin_of, edge_of
 from trioroute.replay.read import CannotRead, NotFound, Past, Source, router_of
 from trioroute.replay.words import plural
@@ -33,7 +33,7 @@ def tell_incident(source: Source, from_ms: int, to_ms: int) -> Incident:
     from_ms = max(from_ms, next(source.records()).at_ms)
     step_ms = max(1, -(-(to_ms - from_ms) // STEPS))
     count = max(1, -(-(to_ms - from_ms) // step_ms))
-    steps = [Step(at_ms=from_ms + place * step_ms) for place in range(count)]
+    steps = [TimeStep(at_ms=from_ms + place * step_ms) for place in range(count)]
     walk = _Walk(source, Story(from_ms), Traffic(from_ms, step_ms, steps))
     walk.begin(first, from_ms)
     for record in source.records(first, until):
