@@ -13,7 +13,7 @@ import trio
 
 from eventlog import LogError
 from trioroute.assembly import Parts, authorizations, connect_timeout_s, reconfigure
-from trioroute.discovery import Discovery
+from trioroute.discovery import Discovery, source_of
 from trioroute.events.words import ChangedBy
 from trioroute.observe import BadReplica, NoSuchReplica, Reloaded, ReplicaExists
 from trioroute.policy import commands as c
@@ -51,7 +51,10 @@ class RunningChanges:
     def __attrs_post_init__(self) -> None:
         router = self.parts.router
         self.discovery = Discovery(
-            state=lambda: router.state, now_ms=self.parts.now_ms, handle=self.discovered
+            state=lambda: router.state,
+            now_ms=self.parts.now_ms,
+            handle=self.discovered,
+            make=lambda setting: source_of(setting, self.environ),
         )
         self.discovery.renew(self.parts.settings.discovery)
         self.parts.timings.discovery = self.discovery.standings

@@ -113,7 +113,7 @@ async def test_sources_come_and_go_with_a_reload_and_take_their_replicas_along(
         state=lambda: state,
         now_ms=lambda: 5,
         handle=asked.extend,
-        make=lambda setting: sources[setting.path],
+        make=lambda setting: sources[getattr(setting, "path", "")],
     )
     discovery.renew([FileDiscovery("1")])
     async with trio.open_nursery() as nursery:

@@ -117,12 +117,16 @@ aliases = {}
 
 [discovery.file]
 path = ""
+
+[discovery.gpustack]
+url = ""
+token_env = ""
+model = ""
 """
 WITHOUT_DEFAULT = {
     "replica.name",
     "replica.url",
     "discovery.dns",
-    "discovery.gpustack",
     "discovery.kubernetes",
 }
 

@@ -74,7 +74,7 @@ def serve_command(
     if settings.no_replica:
         raise click.UsageError(
             "no replica: name at least one with --replica http://HOST:PORT or a [[replica]] "
-            "section in --config FILE, or have them found by a [discovery.file] in it"
+            "section in --config FILE, or have them found by a [discovery.*] section in it"
         )
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"

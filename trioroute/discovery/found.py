@@ -1,9 +1,14 @@
 """What a source tells: the whole list of its replicas, or why it has none to tell."""
 
+import logging
 from collections.abc import Sequence
 from typing import Protocol
 
 import attrs
+
+from trioroute.settings import BadValue, ReplicaSetting
+
+logger = logging.getLogger("trioroute.discovery")
 
 FOUND_MAX = 1000
 """Replicas of one list. A longer one is not believed: nothing changes."""
@@ -42,3 +47,13 @@ class Source(Protocol):
     async def watch(self, tell: Tell) -> None:
         """Tell for ever, until cancelled. Outages are told, never raised."""
         ...
+
+
+def usable(source: str, name: object, url: str, *, draining: bool = False) -> Found | None:
+    """A replica that may belong to the fleet; one that may not is told in the process log."""
+    try:
+        replica = ReplicaSetting(name=str(name), url=url)
+    except BadValue as bad:
+        logger.warning("discovery %s: %a at %s cannot be used: it %s", source, name, url, bad)
+        return None
+    return Found(name=replica.name, url=replica.url, draining=draining)

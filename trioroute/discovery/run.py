@@ -8,7 +8,6 @@ import trio
 
 from trioroute.discovery.found import FOUND_MAX, Found, Source
 from trioroute.discovery.reconcile import Picture, reconcile
-from trioroute.discovery.sources import source_of
 from trioroute.policy import commands as c
 from trioroute.projections import State
 from trioroute.settings import DiscoverySetting
@@ -74,7 +73,7 @@ class Discovery:
         state: Callable[[], State],
         now_ms: Callable[[], int],
         handle: Callable[[Sequence[c.Command]], None],
-        make: Make = source_of,
+        make: Make,
     ) -> None:
         self._state = state
         self._now_ms = now_ms

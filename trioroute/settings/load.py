@@ -173,7 +173,7 @@ def load(
         draft.take_api_keys(api_keys.from_file(in_force.server.api_keys_file))
     place = in_force.server.api_keys_file or str(named)
     draft.problems += [(draft.rank, one) for one in api_keys.clashing(place, draft.api_keys)]
-    found = tuple(discovery_of(draft.beside))
+    found = tuple(discovery_of(draft.beside, environ))
     draft.blame((one for one in found if isinstance(one, Clash)), str(named))
     source = draft.replicas_from
     missing = without_key(source.place, draft.replicas, environ)

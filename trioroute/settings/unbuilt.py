@@ -3,7 +3,7 @@
 from trioroute.settings.keys import NEVER, KeyInfo
 from trioroute.settings.kinds import Kind, duration, table
 
-_DISCOVERY = "replicas come from [[replica]], --replica and [discovery.file] so far"
+_DISCOVERY = "replicas come from [[replica]], [discovery.file] and [discovery.gpustack] so far"
 
 
 def _key(key: str, kind: Kind, default: str, doc: str, reason: str, off: object) -> KeyInfo:
@@ -24,7 +24,6 @@ DISCOVERY = tuple(
     _key(f"discovery.{name}", table(), "absent", doc, _DISCOVERY, NEVER)
     for name, doc in (
         ("dns", "Replicas from the addresses of a DNS name."),
-        ("gpustack", "Replicas from a GPUStack server."),
         ("kubernetes", "Replicas from the pods that match a selector."),
     )
 )
