@@ -43,9 +43,10 @@ def test_no_attribute_needs_what_the_policy_forbids() -> None:
 def test_the_script_reads_only_fields_that_state_has() -> None:
     rig = Rig()
     rig.live("a")
-    state = view(rig.state, rig.now_ms, rig.log, with_share=True)
+    state = view(rig.state, rig.now_ms, rig.log, with_share=True, with_score=True)
     (script,) = inline("script")
-    fields = set(re.findall(r"\breplica\.([a-z_]+)", script))
+    (row,) = re.findall(r"const replicaRow = .*?^};", script, re.DOTALL | re.MULTILINE)
+    fields = set(re.findall(r"\breplica\.([a-z_]+)", row))
     assert fields <= set(state["replicas"][0])
     assert {"traffic_share", "cooldown_s", "wlc_in_flight"} <= fields
     used = set(re.findall(r"\bstate\.([a-z_]+)", script)) - {"append"}

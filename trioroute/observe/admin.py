@@ -163,12 +163,14 @@ class _Office:
             ready, reason = desk.ready()
             return json_answer({"ready": ready, "reason": reason}, 200 if ready else 503)
         assert path == "/state", "no other path can be looked at"
+        asked = query.split(b"&")
         return json_answer(
             view(
                 desk.state(),
                 desk.now_ms(),
                 desk.log,
-                with_share=b"with=traffic_share" in query.split(b"&"),
+                with_share=b"with=traffic_share" in asked,
+                with_score=b"with=score" in asked,
                 restart_needed=desk.changes.restart_needed,
                 discovery=desk.timings.discovery,
             )

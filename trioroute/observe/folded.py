@@ -14,8 +14,7 @@ from trioroute.observe.shapes import (
     Series,
     seconds_of,
 )
-from trioroute.observe.sight import Row, Sight, share
-from trioroute.projections.measure import ROUTABLE
+from trioroute.observe.sight import Row, Sight, scores, share
 from trioroute.projections.tally import BOUNDS_MS
 from trioroute.projections.tally import Counter as Counted
 from trioroute.projections.tally import Histogram as HistogramMs
@@ -65,20 +64,7 @@ def _states(sight: Sight) -> Scalars:
 
 
 def _score(sight: Sight) -> Scalars:
-    """See the help text of the series; never part of a choice (RULES 1)."""
-    most_m = max((row.measured.effective_running_m for row in sight.rows), default=0)
-    for row in sight.rows:
-        yield (row.name,), _fitness(row, most_m)
-
-
-def _fitness(row: Row, most_m: int) -> float:
-    if row.standing not in ROUTABLE:
-        return 0.0
-    now = row.measured
-    load = now.effective_running_m / most_m if most_m else 0.0
-    present_m = now.running_m + now.waiting_m
-    queue = now.waiting_m / present_m if present_m else 0.0
-    return 1 - 0.5 * load - 0.3 * queue - 0.2 * min(1.0, row.kv or 0.0)
+    return (((name,), score) for name, score in scores(sight.rows).items())
 
 
 def _is_stalled(sight: Sight, row: Row) -> bool:

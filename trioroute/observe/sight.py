@@ -1,13 +1,13 @@
 """What one look at the state finds, with every label value bounded."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import attrs
 
 from trioroute.observe.timings import LogView, Timings
 from trioroute.projections import Health, ReplicaLoad, State
-from trioroute.projections.measure import Measured
+from trioroute.projections.measure import ROUTABLE, Measured
 from trioroute.projections.state import OTHER_MODEL
 
 MODELS_SHOWN = 100
@@ -77,6 +77,25 @@ def look(state: State, now_ms: int, timings: Timings, log: LogView, version: str
     at_ms = max(now_ms, state.at_ms)
     shown = frozenset(islice(state.fleet.seen_models, MODELS_SHOWN))
     return Sight(state, at_ms, timings, log, version, rows(state, at_ms), shown)
+
+
+def scores(seen: Sequence[Row]) -> dict[str, float]:
+    """The composite score of each replica, 0 to 1: see ``trioroute_replica_score``.
+
+    For eyes only, never part of a choice (RULES 1).
+    """
+    most_m = max((row.measured.effective_running_m for row in seen), default=0)
+    return {row.name: _score(row, most_m) for row in seen}
+
+
+def _score(row: Row, most_m: int) -> float:
+    if row.standing not in ROUTABLE:
+        return 0.0
+    now = row.measured
+    load = now.effective_running_m / most_m if most_m else 0.0
+    present_m = now.running_m + now.waiting_m
+    queue = now.waiting_m / present_m if present_m else 0.0
+    return 1 - 0.5 * load - 0.3 * queue - 0.2 * min(1.0, row.kv or 0.0)
 
 
 def share(state: State, at_ms: int) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trioroute.observe.sight import Row, rows, share
+from trioroute.observe.sight import Row, rows, scores, share
 from trioroute.observe.timings import LogView, SourceView
 from trioroute.projections import State
 
@@ -14,19 +14,26 @@ def view(
     log: LogView,
     *,
     with_share: bool = False,
+    with_score: bool = False,
     restart_needed: Sequence[str] = (),
     discovery: Mapping[str, SourceView] | None = None,
 ) -> dict[str, Any]:
     """Loads are in requests, ages and cooldowns in seconds; None is unknown, never zero.
 
-    ``with_share`` adds ``traffic_share`` (0 to 1, five minutes) to each replica, for the dashboard.
+    For eyes, ``with_share`` adds ``traffic_share`` (0 to 1, five minutes) to each replica and
+    ``with_score`` its composite ``score``.
     """
     at_ms = max(now_ms, state.at_ms)
-    replicas = [_replica(state, row, at_ms) for row in rows(state, at_ms)]
+    seen = rows(state, at_ms)
+    replicas = [_replica(state, row, at_ms) for row in seen]
     if with_share:
         shares = share(state, at_ms)
         for replica in replicas:
             replica["traffic_share"] = shares[replica["name"]]
+    if with_score:
+        told = scores(seen)
+        for replica in replicas:
+            replica["score"] = told[replica["name"]]
     return {
         "at_ms": at_ms,
         "router": state.router,

@@ -1,0 +1,214 @@
+"""The dashboard as an operator sees it: real router, real replicas, real Chromium."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.browser.chromium import CHROMIUM, Page, browser
+from tests.e2e.fleet import Fleet, RouterProcess, chat, fleet_in, wait_for
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None and not os.environ.get("CI"),
+    reason="chromium is not installed (Debian and Ubuntu: apt install chromium)",
+)
+TAB, ENTER, ESCAPE = ("Tab", 9), ("Enter", 13), ("Escape", 27)
+DECISION = "document.querySelector('#decisions button')"
+ROWS = "document.querySelectorAll('#replicas tr').length"
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    with fleet_in(tmp_path) as started:
+        started.engine()
+        started.engine()
+        yield started
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browser(tmp_path_factory.mktemp("chromium")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(chromium: Page) -> Page:
+    chromium.fresh()
+    chromium.size(1280)
+    return chromium
+
+
+def ask(router: RouterProcess, content: str = "hello") -> str:
+    answer = httpx.post(router.url + "/v1/chat/completions", json=chat(content), timeout=20)
+    assert answer.status_code == 200
+    return answer.headers["x-trioroute-decision"]
+
+
+def shows(page: Page, id_: str, text: str) -> None:
+    page.wait(f"document.getElementById({id_!r}).innerText.includes({text!r})")
+
+
+def picture(page: Page, name: str) -> None:
+    """Keep a screenshot where somebody asked for one, to be looked at."""
+    directory = os.environ.get("DASHBOARD_PICTURES")
+    if directory:
+        page.screenshot(Path(directory) / f"{name}.png")
+
+
+def test_it_shows_the_fleet_and_follows_the_traffic(fleet: Fleet, page: Page) -> None:
+    router = fleet.router().ready()
+    page.open(router.admin)
+    page.wait(f"{ROWS} === 2")
+    assert "gpu1" in page.text("replicas")
+    assert page.text("replicas").count("LIVE") == 2
+    shows(page, "incidents", "gpu2 is live")
+    decision = ask(router)
+    shows(page, "decisions", decision)
+    page.wait("document.querySelector('#decisions .ok')?.innerText === 'ok'")
+    page.wait("document.querySelectorAll('#shares rect').length > 0")
+    assert page.text("legend").split()[0] in ("gpu1", "gpu2")
+    fleet.engines[1].kill()
+    shows(page, "incidents", "gpu2 ejected")
+    shows(page, "replicas", "EJECTED")
+    page.wait(
+        "/[0-9]+ s/.test(document.querySelector('#replicas tr:last-child').children[9].innerText)"
+    )
+    assert page.problems == []
+
+
+def test_a_click_on_a_decision_draws_who_dropped_out_where(fleet: Fleet, page: Page) -> None:
+    router = fleet.router().ready()
+    httpx.post(router.admin + "/replicas/gpu2/drain", timeout=10).raise_for_status()
+    page.open(router.admin)
+    decision = ask(router)
+    page.wait(f"{DECISION}?.innerText === {decision!r}")
+    page.look(f"{DECISION}.click()")
+    shows(page, "sentence", f"{decision} went to gpu1 because")
+    assert [line.split()[0] for line in page.text("steps").split("\t")[1:]] == [*"12345"]
+    rows = page.look(
+        "[...document.querySelectorAll('#picture tr')].map(row => "
+        "[...row.cells].map(cell => cell.innerText.split('\\n')[0]))"
+    )
+    assert rows[0][0] == "gpu1"
+    assert "★" in rows[0]
+    assert rows[1][:2] == ["gpu2", "✕"]
+    assert "gpu2: DRAINING" in page.text("reasons")
+    assert "Ended ok" in page.text("ending")
+    picture(page, "explained")
+    page.press(*ESCAPE)
+    page.wait("!document.getElementById('explained').open")
+    assert page.problems == []
+
+
+def test_it_goes_on_when_the_router_comes_back(fleet: Fleet, page: Page) -> None:
+    router = fleet.router().ready()
+    page.open(router.admin)
+    first = ask(router)
+    shows(page, "decisions", first)
+    page.look("window.untouched = true")
+    router.kill()
+    shows(page, "status", "no answer from the router")
+    router.start()
+    router.ready()
+    shows(page, "status", "following the log")
+    shows(page, "incidents", "router started")
+    second = ask(router)
+    shows(page, "decisions", second)
+    names = page.look("[...document.querySelectorAll('#decisions button')].map(b => b.innerText)")
+    assert names == [second, first], "each once, nothing lost"
+    assert page.look("window.untouched") is True, "without loading the page again"
+    noise = [text for text in page.problems if "ERR_" not in text]
+    assert noise == [], "the browser notes a connection that broke, the script nothing"
+
+
+def test_nothing_runs_over_the_side_on_wide_and_narrow_screens_in_light_and_dark(
+    fleet: Fleet, page: Page
+) -> None:
+    router = fleet.router().ready()
+    page.open(router.admin)
+    for number in range(6):
+        decision = ask(router, f"a rather different question {number} " * 20)
+    shows(page, "decisions", decision)
+    page.wait("document.querySelectorAll('#shares rect').length > 0")
+    for width in (1280, 390):
+        for dark in (False, True):
+            page.size(width, dark=dark)
+            look_over(page, width, dark=dark)
+    assert page.problems == []
+
+
+def look_over(page: Page, width: int, *, dark: bool) -> None:
+    name = f"{width}-{'dark' if dark else 'light'}"
+    overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    page.wait(f"innerWidth === {width}")
+    assert page.look(overflow) <= 0
+    picture(page, name)
+    page.look(f"{DECISION}.click()")
+    shows(page, "ending", "Ended")
+    assert page.look(overflow) <= 0
+    dialog = "document.getElementById('explained')"
+    assert page.look(f"{dialog}.scrollWidth - {dialog}.clientWidth") <= 0
+    picture(page, f"explained-{name}")
+    page.press(*ESCAPE)
+    page.wait(f"!{dialog}.open")
+    ink, back = page.look(
+        "['color', 'backgroundColor'].map(key => getComputedStyle(document.body)[key])"
+    )
+    assert (brightness(ink) > brightness(back)) is dark
+    assert contrast(ink, back) >= 7
+
+
+def brightness(colour: str) -> float:
+    """Relative luminance (WCAG 2.2)."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    darker, lighter = sorted((brightness(one), brightness(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_the_keyboard_reaches_everything_in_reading_order(fleet: Fleet, page: Page) -> None:
+    router = fleet.router().ready()
+    page.open(router.admin)
+    old = ask(router)
+    shows(page, "decisions", old)
+    new = ask(router)
+    shows(page, "decisions", new)
+    focused = "document.activeElement.innerText"
+    order = []
+    for _ in range(6):
+        page.press(*TAB)
+        order.append(page.look(focused))
+    assert order == ["pause", new, old, "metrics", "state", "ready"]
+    for _ in range(4):
+        page.press(*TAB, shift=True)
+    assert page.look(focused) == new
+    later = ask(router)
+    shows(page, "decisions", later)
+    assert page.look(focused) == new, "what comes in moves no focus"
+    page.press(*ENTER)
+    shows(page, "sentence", f"{new} went to")
+    assert page.look("document.activeElement.id") == "close"
+    page.press(*ESCAPE)
+    page.wait("!document.getElementById('explained').open")
+    assert page.look(focused) == new, "and back where it was"
+
+
+def test_paused_decisions_stand_still(fleet: Fleet, page: Page) -> None:
+    router = fleet.router().ready()
+    page.open(router.admin)
+    shows(page, "status", "following the log")
+    page.look("document.getElementById('pause').click()")
+    ask(router)
+    page.wait("document.querySelectorAll('#shares rect').length > 0")
+    assert page.look("document.querySelectorAll('#decisions tr').length") == 0
+    page.look("document.getElementById('pause').click()")
+    decision = ask(router)
+    shows(page, "decisions", decision)
+    wait_for("nothing in flight", lambda: router.state()["replicas"][0]["in_flight"] == 0)

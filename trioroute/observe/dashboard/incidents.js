@@ -1,0 +1,32 @@
+/* The incident timeline: what happened to replicas and to the router, newest first. */
+const INCIDENTS_MAX = 40;
+const whom = body => (body.by ? ` by ${body.by}` : "") + (body.why ? ` (${body.why})` : "");
+const INCIDENTS = {
+  Started: body => ["LIVE", `router started, release ${body.release}`],
+  Stopped: body => ["DRAINING", `router stopped (${body.cause})`],
+  Orphaned: body => ["EJECTED", `router had died under ${body.dispatches.length} requests`],
+  Gap: body => ["EJECTED", `${body.lost === undefined ? "some" : body.lost} events are missing`],
+  Configured: body => ["JOINING", `settings in force${whom(body)}`],
+  ReplicaJoined: body => ["JOINING", `${body.replica} joined, ${body.url}${whom(body)}`],
+  ReplicaLeft: body => ["JOINING", `${body.replica} left${whom(body)}`],
+  Draining: body => ["DRAINING", `${body.replica} ${body.on ? "drains" : "takes part again"}${whom(body)}`],
+  Ejected: body => ["EJECTED", `${body.replica} ejected (${body.cause}), number ${body.n}${whom(body)}`],
+  Probing: body => ["PROBING", `${body.replica} is probed`],
+  Live: body => ["LIVE", `${body.replica} is live`],
+  Refused: body => ["EJECTED", `refused: ${body.code}${body.model ? " for " + body.model : ""}`],
+};
+let last = {text: "", times: 0, shown: null};
+const showIncident = (kind, atMs, body) => {
+  at("no-incidents").hidden = true;
+  const [name, text] = INCIDENTS[kind](body);
+  if (text === last.text) {
+    last.times += 1;
+    last.shown.textContent = `${text} (${last.times} times)`;
+    return;
+  }
+  const made = element("li", moment(atMs));
+  const shown = element("span", text, name);
+  made.append(shown);
+  last = {text, times: 1, shown};
+  prepend(at("incidents"), made, INCIDENTS_MAX);
+};
