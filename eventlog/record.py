@@ -1,6 +1,7 @@
 """What goes into a log and what comes out: plain frozen facts, cheap to build."""
 
 from collections.abc import Sequence
+from typing import Self
 
 import attrs
 
@@ -49,6 +50,19 @@ class Head:
 
     seq: int = 0
     chain: bytes = GENESIS
+
+    def __str__(self) -> str:
+        """``SEQ:CHAIN`` in hexadecimal: how a head is kept elsewhere."""
+        return f"{self.seq}:{self.chain.hex()}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The reverse of ``str``, of a head with a row. Raises ValueError."""
+        seq, _, chain = text.partition(":")
+        head = cls(int(seq), bytes.fromhex(chain))
+        if head.seq < 1 or len(head.chain) != len(GENESIS):
+            raise ValueError(f"{text!r} is not SEQ:CHAIN")
+        return head
 
 
 @attrs.frozen

@@ -9,7 +9,14 @@ from pathlib import Path
 import attrs
 
 from eventlog.chain import check_entries
-from eventlog.errors import LogError, LogMissing, StoreClosed, StoreFailed, VersionConflict
+from eventlog.errors import (
+    LogDamaged,
+    LogError,
+    LogMissing,
+    StoreClosed,
+    StoreFailed,
+    VersionConflict,
+)
 from eventlog.ownership import Ownership
 from eventlog.reading import SqliteReader
 from eventlog.record import Appended, Entry, Head, same_entries
@@ -55,6 +62,11 @@ class SqliteStore:
         reader: SqliteReader,
         options: "_Options",
     ) -> None:
+        self.last_head = reader.head()
+        """The head after the last append of this store, without a look at the disk; any thread may
+        read it."""
+        self.closed_head = _head_before(reader, segment.file)
+        """The head of the last closed segment, None while there is none or it was retired."""
         self._directory = directory
         self._segment: SegmentWriter | None = segment
         self._ownership = ownership
@@ -91,13 +103,13 @@ class SqliteStore:
             segment = _newest(directory, options)
             try:
                 reader = SqliteReader.open(directory)
+                return cls(directory, segment, ownership, reader, options)
             except BaseException:
                 segment.close()
                 raise
         except BaseException:
             ownership.release()
             raise
-        return cls(directory, segment, ownership, reader, options)
 
     def append(self, stream: str, entries: Sequence[Entry], expected: int) -> Appended:
         """See :class:`eventlog.store.Store`. One transaction, one fsync with ``sync="full"``."""
@@ -146,7 +158,7 @@ class SqliteStore:
             _take_back(file)
             self._roll_from_s = time.monotonic() + ROLL_RETRY_S
             return segment
-        self._segment = following
+        self._segment, self.closed_head = following, head
         self._reader.let_go(segment.file)
         segment.close()
         seal(segment.file.path)
@@ -174,6 +186,7 @@ class SqliteStore:
     ) -> Appended:
         after = segment.insert(head, stream, entries, expected)
         self._last = (stream, expected + len(entries), after)
+        self.last_head = after
         return Appended(head.seq + 1, after.seq)
 
     def read(self, after: int = 0, limit: int = 1000) -> list[Record]:
@@ -235,6 +248,15 @@ def _newest(directory: Path, options: _Options) -> SegmentWriter:
         files.append(segment_file(directory, 1))
         make_segment(files[0], options.views)
     return SegmentWriter.open(files[-1], options.sync, options.views)
+
+
+def _head_before(reader: SqliteReader, file: SegmentFile) -> Head | None:
+    """The head of the segment before ``file``, if it is there and can be read."""
+    try:
+        rows = reader.read(file.first - 2, 1) if file.first > 1 else []
+    except LogDamaged:
+        return None
+    return Head(rows[0].seq, rows[0].chain) if rows and rows[0].seq == file.first - 1 else None
 
 
 def _take_back(file: SegmentFile) -> None:

@@ -11,7 +11,7 @@ import trioroute
 from eventlog import LogDamaged, StoreFailed
 from eventlog.journal import Journal
 from eventlog.snapshots import Snapshots
-from eventlog.sqlite import SqliteReader
+from eventlog.sqlite import SqliteReader, SqliteStore
 from trioroute.assembly import Parts
 from trioroute.changes import RunningChanges
 from trioroute.observe import AdminDesk, Feed, Seen
@@ -41,6 +41,7 @@ class JournalView:
 
     journal: Journal
     directory: Path
+    store: SqliteStore
 
     @property
     def position(self) -> int:
@@ -53,6 +54,14 @@ class JournalView:
     @property
     def bytes(self) -> int:
         return sum(path.stat().st_size for path in self.directory.glob("log-*.sqlite*"))
+
+    @property
+    def head(self) -> str:
+        return str(self.store.last_head)
+
+    @property
+    def closed_head(self) -> str | None:
+        return None if self.store.closed_head is None else str(self.store.closed_head)
 
 
 def admin_desk(parts: Parts, changes: RunningChanges) -> AdminDesk:
@@ -73,7 +82,7 @@ def admin_desk(parts: Parts, changes: RunningChanges) -> AdminDesk:
     return AdminDesk(
         state=lambda: parts.router.state,
         now_ms=parts.now_ms,
-        log=JournalView(parts.journal, parts.directory),
+        log=JournalView(parts.journal, parts.directory, parts.store),
         feed=event_feed(parts),
         timings=parts.timings,
         ready=lambda: readiness(parts),
@@ -87,8 +96,9 @@ def admin_desk(parts: Parts, changes: RunningChanges) -> AdminDesk:
 def event_feed(parts: Parts) -> Feed:
     """What ``/events`` streams; listens to the router from here on."""
     router = parts.router
+    log = JournalView(parts.journal, parts.directory, parts.store)
     past = partial(_past, parts.directory, f"{STREAM_PREFIX}{router.state.router}")
-    feed = Feed(JournalView(parts.journal, parts.directory), lambda: router.state.at_ms, past)
+    feed = Feed(log, lambda: router.state.at_ms, past)
     router.listeners.append(lambda decided: feed.note(decided.first, decided.events))
     return feed
 

@@ -112,6 +112,7 @@ async def run(
                 finally:
                     _log_the_end(parts)
                     parts.journal.close()
+            logger.info("the log is whole up to %s", parts.store.last_head)
             signals.cancel_scope.cancel()
     finally:
         await parts.desk.upstreams.aclose()
@@ -120,7 +121,8 @@ async def run(
 def _log_the_end(parts: Parts) -> None:
     """A log that takes no more, as after a cancellation from outside, must not hide the reason."""
     try:
-        parts.router.handle(c.Stop(at_ms=parts.now_ms(), cause="signal"))
+        head = str(parts.store.last_head)
+        parts.router.handle(c.Stop(at_ms=parts.now_ms(), cause="signal", head=head))
     except LogError as error:
         logger.error("the end of this run is not logged: %s", error)
 

@@ -132,6 +132,23 @@ def test_sigterm_fails_readiness_then_refuses_then_lets_streams_finish(fleet: Fl
     router.verify()
 
 
+def test_every_head_that_a_router_published_is_proved_by_log_verify(fleet: Fleet) -> None:
+    fleet.engine()
+    router = fleet.router().ready()
+    assert httpx.post(router.url + COMPLETIONS, json=chat(max_tokens=1)).status_code == 200
+    heads = [httpx.get(router.admin + "/state").json()["log_head"]]
+    router.stop()
+    with contextlib.closing(sqlite3.connect(router.log / "log-1.sqlite")) as base:
+        query = "SELECT body ->> 'head' FROM events WHERE kind = 'Stopped'"
+        heads.append(base.execute(query).fetchone()[0])
+    for head in heads:
+        proved = run_command("log", "verify", str(router.log), "--head", head)
+        assert proved.returncode == 0, proved.stdout + proved.stderr
+    seq, _, chain = heads[0].partition(":")
+    other = f"{seq}:{chain[::-1]}"
+    assert run_command("log", "verify", str(router.log), "--head", other).returncode == 1
+
+
 def test_the_grace_counts_from_the_signal_for_streams_and_for_half_sent_requests(
     fleet: Fleet,
 ) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import sqlite3
 import subprocess
 import sys
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from pathlib import Path
 
 import pytest
@@ -83,6 +83,21 @@ def test_the_age_of_a_segment_outlives_its_writer(tmp_path: Path) -> None:
         store.append("a", at(hour * HOUR_MS), n)
         store.close()
     assert [file.first for file in list_segments(tmp_path)] == [1, 3]
+
+
+def test_the_heads_to_publish_are_the_last_commit_and_the_last_closed_segment(
+    tmp_path: Path,
+) -> None:
+    with closing(open_store(tmp_path, age_ms=100)) as store:
+        assert (store.last_head, store.closed_head) == (Head(), None)
+        store.append("a", at(0), 0)
+        closed = store.last_head
+        assert closed == store.head()
+        store.append("a", at(200), 1)
+        assert (store.last_head, store.closed_head) == (store.head(), closed)
+    with closing(open_store(tmp_path)) as store:
+        assert (store.last_head, store.closed_head) == (store.head(), closed)
+        assert Head.parse(str(closed)) == closed
 
 
 def test_views_are_in_every_segment(tmp_path: Path) -> None:

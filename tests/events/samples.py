@@ -6,7 +6,7 @@ SAMPLES: tuple[e.Event, ...] = (
     e.Started(router="r1", release="0.1.0", rules=1),
     e.Configured(settings=e.InForce()),
     e.Orphaned(dispatches=(17, 19)),
-    e.Stopped(cause="SIGTERM"),
+    e.Stopped(cause="SIGTERM", head="510:3f0c2b9e0d5c4b7a8e9f0a1b2c3d4e5f"),
     e.Checked(digest=9_007_199_254_740_993, in_flight=2, session_pins=3, prefix_pins=1),
     e.Gap(lost=12, from_ms=1_700_000_000_000, to_ms=1_700_000_004_000),
     e.ReplicaJoined(replica="gpu1", url="http://10.0.0.1:8000", models=("qwen",), engine="vllm"),
@@ -86,3 +86,6 @@ SAMPLES: tuple[e.Event, ...] = (
     e.Probing(replica="gpu1"),
     e.Live(replica="gpu1"),
 )
+
+OLDER: dict[tuple[str, int], e.Event] = {("Stopped", 1): e.Stopped(cause="SIGTERM")}
+"""What the golden rows of older schemas are read as, where it is not the sample itself."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.events.samples import SAMPLES
+from tests.events.samples import OLDER, SAMPLES
 from trioroute import events as e
 from trioroute.events.codec import KINDS
 
@@ -23,7 +23,7 @@ def test_a_golden_row_is_read_as_its_event(event: e.Event) -> None:
     kind = e.kind_of(event)
     for schema in range(1, kind.schema + 1):
         row = (GOLDEN / f"{kind.name}.{schema}.json").read_bytes()
-        assert e.decode(kind.name, schema, row) == event
+        assert e.decode(kind.name, schema, row) == OLDER.get((kind.name, schema), event)
 
 
 def test_every_kind_and_schema_has_a_golden_row_and_no_row_is_left_over() -> None:

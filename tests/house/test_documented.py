@@ -145,8 +145,7 @@ def test_every_series_is_in_the_table_as_it_is_exposed_and_no_other() -> None:
 
 
 def as_told(series: Series) -> pages.Row:
-    labels = ("version",) if isinstance(series, Info) else series.labels
-    shown = ", ".join(f"`{label}`" for label in labels) or "none"
+    shown = ", ".join(f"`{label}`" for label in series.labels) or "none"
     origin = "process" if series in PROCESS else "log"
     return f"`{exposed(series)}`", type(series).__name__.lower(), shown, origin
 

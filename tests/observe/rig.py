@@ -24,6 +24,8 @@ class ListLog:
 
     taken: list[Entry] = attrs.field(factory=list)
     bytes: int = 4096
+    head: str = "7:00112233445566778899aabbccddeeff"
+    closed_head: str | None = None
 
     @property
     def position(self) -> int:

@@ -61,6 +61,8 @@ async def test_every_series_of_the_interface_is_there_with_its_labels(accept: st
     found = await families(busy_rig(), accept)
     seen = {f.name: (f.type, {frozenset(s.labels) - {"le"} for s in f.samples}) for f in found}
     build = seen.pop("trioroute_build" if accept else "trioroute_build_info")
+    closed = seen.pop("trioroute_log_closed" if accept else "trioroute_log_closed_info")
+    assert closed[1] == set(), "no segment is closed"
     assert build == ("info" if accept else "gauge", {frozenset({"version"})})
     wanted = {
         f"trioroute_{name}": (kind, {frozenset(labels)})
@@ -178,6 +180,14 @@ async def test_process_series_come_from_timings_and_log() -> None:
     assert value(read, "log_durable_position") == rig.state.position - 3
     assert value(read, "log_bytes") == 4096
     assert value(read, "build_info", version="1.2.3") == 1
+    assert not any(name == "trioroute_log_closed_info" for name, _ in read)
+
+
+async def test_the_head_of_the_last_closed_segment_is_one_series() -> None:
+    rig = busy_rig()
+    rig.log.closed_head = "5:ffeeddccbbaa99887766554433221100"
+    read = await samples(rig)
+    assert value(read, "log_closed_info", head=rig.log.closed_head) == 1
 
 
 async def test_ten_thousand_made_up_models_add_one_series() -> None:

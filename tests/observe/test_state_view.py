@@ -24,6 +24,7 @@ def test_a_whole_state_in_the_shape_of_the_interface() -> None:
         "router": "r1",
         "position": rig.state.position,
         "durable_position": rig.state.position - 3,
+        "log_head": "7:00112233445566778899aabbccddeeff",
         "replicas": [
             {
                 "name": "a",

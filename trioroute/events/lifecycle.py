@@ -39,9 +39,13 @@ class Orphaned:
 
 @attrs.frozen(kw_only=True)
 class Stopped:
-    """The router ended in order; nothing follows but a ``Started``."""
+    """The router ended in order; nothing follows but a ``Started``.
+
+    ``head`` is ``SEQ:CHAIN`` of the last row that was committed before; None without a chain.
+    """
 
     cause: str
+    head: str | None = None
 
 
 @attrs.frozen(kw_only=True)

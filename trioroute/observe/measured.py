@@ -70,6 +70,12 @@ PROCESS: tuple[Series, ...] = (
         lambda s: [((), s.log.bytes)],
         "bytes",
     ),
+    Info(
+        "trioroute_log_closed",
+        "Where the last closed segment of the event log ends: SEQ:CHAIN for log verify --head.",
+        ("head",),
+        lambda s: [(s.log.closed_head,)] if s.log.closed_head is not None else [],
+    ),
     Counter(
         "trioroute_responses_unlogged",
         "Responses whose decision was not durable when their first byte left.",
@@ -113,5 +119,5 @@ PROCESS: tuple[Series, ...] = (
             ((name,), int(bool(source.failing))) for name, source in s.timings.discovery.items()
         ],
     ),
-    Info("trioroute_build", "The release that is running.", lambda s: {"version": s.version}),
+    Info("trioroute_build", "The release that is running.", ("version",), lambda s: [(s.version,)]),
 )

@@ -96,16 +96,18 @@ class Histogram:
 
 @attrs.frozen(slots=True)
 class Info:
-    """``name`` without ``_info``, which prometheus_client appends; the value is always 1."""
+    """``name`` without ``_info``, which prometheus_client appends; the value is always 1. Absent
+    where nothing is found."""
 
     name: str
     help: str
-    find: Callable[[Sight], dict[str, str]]
+    labels: tuple[str, ...]
+    find: Callable[[Sight], Iterable[tuple[str, ...]]]
 
     def family(self, sight: Sight | None) -> Metric:
         family = InfoMetricFamily(self.name, self.help)
-        if sight is not None:
-            family.add_metric([], self.find(sight))
+        for values in self.find(sight) if sight is not None else ():
+            family.add_metric([], dict(zip(self.labels, values, strict=True)))
         return family
 
 

@@ -39,6 +39,7 @@ def view(
         "router": state.router,
         "position": log.position,
         "durable_position": log.durable_position,
+        "log_head": log.head,
         "replicas": replicas,
         "pins": {"session": len(state.pins.session), "prefix": len(state.pins.prefix)},
         "config": {

@@ -61,6 +61,16 @@ class LogView(Protocol):
     @property
     def bytes(self) -> int: ...
 
+    @property
+    def head(self) -> str:
+        """``SEQ:CHAIN`` after the last commit, as ``trioroute log verify --head`` takes it."""
+        ...
+
+    @property
+    def closed_head(self) -> str | None:
+        """The same at the end of the last closed segment, None without one."""
+        ...
+
 
 class SourceView(Protocol):
     """How a place does where replicas are found. Time 0: never. ``failing``: why, empty if not."""

@@ -166,8 +166,11 @@ class Reconfigure:
 
 @attrs.frozen(kw_only=True)
 class Stop:
+    """``head`` is that of the log as far as it is committed (``events.Stopped``)."""
+
     at_ms: int
     cause: str
+    head: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -179,7 +179,7 @@ def _start(state: State, command: c.Start) -> list[Event]:
 
 
 def _stop(state: State, command: c.Stop) -> list[Event]:
-    return [Stopped(cause=command.cause)]
+    return [Stopped(cause=command.cause, head=command.head)]
 
 
 def _restate(state: State, command: c.Restate) -> list[Event]:

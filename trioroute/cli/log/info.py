@@ -29,8 +29,8 @@ MEBIBYTE = 1 << 20
 def info_command(log: Path, as_data: bool) -> None:
     """Show the segments of LOG, its snapshots, its head and what is missing.
 
-    Keep the head (seq and chain) somewhere else from time to time: `log verify --head` proves with
-    it that nothing before was changed.
+    Keep the head somewhere else from time to time: `log verify --head` proves with it that nothing
+    before was changed.
     """
     with failures():
         told = _tell(log)
@@ -106,7 +106,7 @@ def _show(told: dict[str, Any]) -> None:
     console.print(made)
     size = f"{told['bytes'] / MEBIBYTE:.1f} MiB"
     say(console, f"{told['events']} events from {told['begins_at']} on, {size}")
-    say(console, f"head       seq {told['head']['seq']}, chain {told['head']['chain']}")
+    say(console, f"head       {told['head']['seq']}:{told['head']['chain']}")
     newest = f", the newest after {told['snapshots'][-1]}" if told["snapshots"] else ""
     say(console, f"snapshots  {len(told['snapshots'])}{newest}")
     for first, last in told["gaps"]:

@@ -28,7 +28,7 @@ SHOWN = 20
 
 @click.command("verify", epilog=EPILOG)
 @log_argument
-@click.option("--head", metavar="SEQ:CHAIN", help="A head that was kept elsewhere (log info).")
+@click.option("--head", metavar="SEQ:CHAIN", help="A head that was kept elsewhere.")
 @json_option
 def verify_command(log: Path, head: str | None, as_data: bool) -> None:
     """Check every row of LOG: chain, order, gaps, and the digests of the state.
@@ -51,14 +51,10 @@ def verify_command(log: Path, head: str | None, as_data: bool) -> None:
 
 
 def _head_of(text: str) -> Head:
-    seq, _, chain = text.partition(":")
     try:
-        found = Head(int(seq), bytes.fromhex(chain))
-    except ValueError:
-        found = Head()
-    if len(found.chain) != len(Head().chain) or found.seq < 1:
-        raise click.BadParameter(f"{text!r} is not SEQ:CHAIN, as `log info` shows them")
-    return found
+        return Head.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is not SEQ:CHAIN, as `log info` shows it") from error
 
 
 @attrs.define
@@ -145,7 +141,10 @@ def _show(told: dict[str, Any], found: Checked) -> None:
         say(console, f"bad: the digest of row {seq} is not that of the state before it", "bold red")
     if told["missing_head"]:
         kept = told["missing_head"]
-        say(console, f"bad: the head {kept} is not in this log: it was rewritten", "bold red")
+        why = "it was rewritten"
+        if Head.parse(kept).seq < told["begins_at"]:
+            why = f"that row was retired, the log begins at {told['begins_at']}"
+        say(console, f"bad: the head {kept} is not in this log: {why}", "bold red")
     if not told["ok"]:
         places = ", ".join(f"{first} to {last}" for first, last in found.holds[:SHOWN])
         say(console, f"holds: rows {places or 'none'}; {head}")
