@@ -14,14 +14,17 @@ from tests.replay.rig import busy_day
 from tests.replay.test_command import data, run, written
 from tests.rig import Rig
 from trioroute.policy import explain
-from trioroute.replay import told
+from trioroute.replay import compare, told
 from trioroute.replay.incident import told as incident
 
 CLASSES: dict[str, type] = {
     name: cls
-    for module in (told, incident, explain)
+    for module in (told, incident, explain, compare)
     for name, cls in vars(module).items()
-    if isinstance(cls, type) and attrs.has(cls) and cls.__module__ == module.__name__
+    if isinstance(cls, type)
+    and attrs.has(cls)
+    and name[0] != "_"
+    and cls.__module__ == module.__name__
 }
 
 
@@ -80,6 +83,7 @@ def test_answers_are_what_is_documented(log: Path) -> None:
     found = data(log, "--incident", "-1h")
     check(found, incident.Incident, "--incident")
     assert found["first_cause"]["evidence"]
+    check(data(log, "--compare", str(log)), compare.Compared, "--compare")
 
 
 def test_the_proof_is_what_is_documented(log: Path) -> None:

@@ -2,26 +2,15 @@
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
 
-from eventlog.errors import LogDamaged, LogError
-from eventlog.snapshots import Snapshots
-from eventlog.sqlite import SqliteReader
 from trioroute.cli.replay_answers import ANSWERS, Answer
+from trioroute.cli.replay_source import CHECK_FAILED, failures, opened
 from trioroute.replay.clock import times_in_utc
-from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
-from trioroute.replay.words import plural
-
-CHECK_FAILED = 1
-CANNOT = 2
-
-_SQLITE = b"SQLite format 3"
+from trioroute.replay.read import CannotRead
 
 _EXAMPLE = """
 \b
@@ -34,6 +23,7 @@ Examples:
   trioroute replay trioroute-log --verify
   trioroute replay trioroute-log --what-if policy.slack.session=4
   trioroute replay trioroute-log --what-if policy.name=least-work
+  trioroute replay log-before --compare log-after
 """
 
 
@@ -58,6 +48,7 @@ Examples:
     metavar="KEY=VALUE",
     help="How many decisions other settings would have changed; repeat for more than one.",
 )
+@click.option("--compare", metavar="OTHER_LOG", help="LOG and another log side by side.")
 @click.option("--json", "as_data", is_flag=True, help="The same as JSON.")
 @click.option("--markdown", is_flag=True, help="The --incident as Markdown.")
 @click.option(
@@ -94,7 +85,7 @@ def replay_command(
             raise click.UsageError(f"{option} needs --incident FROM/TO")
     if as_data and markdown:
         raise click.UsageError("--json and --markdown are two forms of one answer: choose one")
-    with _failures(), times_in_utc(utc), _opened(log, lenient) as source:
+    with failures(), times_in_utc(utc), opened(log, lenient) as source:
         found = ANSWERS[question](source, log, what[question])
         if html is not None and found.page is not None:
             _write(html, found.page())
@@ -121,57 +112,3 @@ def _write(file: Path, text: str) -> None:
             "that exists"
         ) from error
     click.echo(f"wrote {file}", err=True)
-
-
-@contextmanager
-def _failures() -> Iterator[None]:
-    """Errors become one line on stderr and an exit code."""
-    try:
-        yield
-    except NotFound as error:
-        _stop(str(error), CHECK_FAILED)
-    except LogDamaged as error:
-        _stop(str(error), CHECK_FAILED)
-    except (CannotRead, LogError) as error:
-        _stop(str(error), CANNOT)
-    except BadQuestion as error:
-        raise click.UsageError(str(error)) from None
-
-
-def _stop(text: str, code: int) -> None:
-    click.echo(f"Error: {text}", err=True)
-    sys.exit(code)
-
-
-def _look_at(log: Path) -> None:
-    """Raise CannotRead for a path that is no log, saying why and which one is near."""
-    if log.is_file():
-        with log.open("rb") as file:
-            if file.read(len(_SQLITE)) != _SQLITE:
-                raise CannotRead(
-                    f"no event log at {log}: the file is not of SQLite; give the log's directory "
-                    "(log.path in the settings) or a log-<seq>.sqlite file of it"
-                )
-    elif not log.exists():
-        beside = sorted(one.name for one in log.parent.glob("*")) if log.parent.is_dir() else []
-        near = get_close_matches(log.name, beside, 1)
-        hint = f"; did you mean {log.parent / near[0]}?" if near else ""
-        raise CannotRead(
-            f"no event log at {log}: there is no such file or directory; give the log's directory "
-            f"(log.path in the settings){hint}"
-        )
-
-
-@contextmanager
-def _opened(log: Path, lenient: bool) -> Iterator[Source]:
-    _look_at(log)
-    reader = SqliteReader.open(log)
-    try:
-        source = Source(reader, lenient, Snapshots(log) if log.is_dir() else None)
-        yield source
-        for kind, times in source.skipped.items():
-            click.echo(
-                f"Warning: passed over {plural(times, 'row')} of unknown kind {kind}", err=True
-            )
-    finally:
-        reader.close()

@@ -9,8 +9,10 @@ from typing import Any
 import attrs
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from trioroute.cli.replay_source import opened
 from trioroute.cli.what_if import answer, read_changes
 from trioroute.replay.clock import now_ms, parse_point, parse_span
+from trioroute.replay.compare import compare
 from trioroute.replay.explain import tell, tell_all
 from trioroute.replay.find import last_decisions, numbers_of_request, parse_decision
 from trioroute.replay.followed import as_fields
@@ -25,6 +27,7 @@ from trioroute.replay.incident.present import markdown_of, present_incident
 from trioroute.replay.incident.walk import tell_incident
 from trioroute.replay.moment import tell_moment
 from trioroute.replay.present import console_for, present_told, present_verified
+from trioroute.replay.present_compare import present_compared
 from trioroute.replay.present_what_if import present_what_if, what_if_data
 from trioroute.replay.read import NotFound, Source
 from trioroute.replay.replica import tell_replica
@@ -129,6 +132,14 @@ def _incident(source: Source, log: Path, text: str) -> Answer:
     )
 
 
+def _compare(source: Source, log: Path, other: str) -> Answer:
+    with opened(Path(other), source.lenient) as second, _progress() as told:
+        found = compare(
+            source, second, (str(log), other), lambda done, of: told("comparing", done, of)
+        )
+    return Answer(as_json(found), lambda: present_compared(console_for(), found))
+
+
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None]]:
     """A bar on a terminal's stderr, nothing elsewhere: told what, how much is done, of how much."""
@@ -184,4 +195,5 @@ ANSWERS: dict[str, Callable[[Source, Path, Any], Answer]] = {
     "last": _last,
     "verify_all": _verify,
     "what_if": _what_if,
+    "compare": _compare,
 }

@@ -1,0 +1,74 @@
+"""The log a question is about: found, opened, and what goes wrong with it in words."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+
+import click
+
+from eventlog.errors import LogDamaged, LogError
+from eventlog.snapshots import Snapshots
+from eventlog.sqlite import SqliteReader
+from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
+from trioroute.replay.words import plural
+
+CHECK_FAILED = 1
+CANNOT = 2
+
+_SQLITE = b"SQLite format 3"
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Errors become one line on stderr and an exit code."""
+    try:
+        yield
+    except NotFound as error:
+        _stop(str(error), CHECK_FAILED)
+    except LogDamaged as error:
+        _stop(str(error), CHECK_FAILED)
+    except (CannotRead, LogError) as error:
+        _stop(str(error), CANNOT)
+    except BadQuestion as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _stop(text: str, code: int) -> None:
+    click.echo(f"Error: {text}", err=True)
+    sys.exit(code)
+
+
+def _look_at(log: Path) -> None:
+    """Raise CannotRead for a path that is no log, saying why and which one is near."""
+    if log.is_file():
+        with log.open("rb") as file:
+            if file.read(len(_SQLITE)) != _SQLITE:
+                raise CannotRead(
+                    f"no event log at {log}: the file is not of SQLite; give the log's directory "
+                    "(log.path in the settings) or a log-<seq>.sqlite file of it"
+                )
+    elif not log.exists():
+        beside = sorted(one.name for one in log.parent.glob("*")) if log.parent.is_dir() else []
+        near = get_close_matches(log.name, beside, 1)
+        hint = f"; did you mean {log.parent / near[0]}?" if near else ""
+        raise CannotRead(
+            f"no event log at {log}: there is no such file or directory; give the log's directory "
+            f"(log.path in the settings){hint}"
+        )
+
+
+@contextmanager
+def opened(log: Path, lenient: bool) -> Iterator[Source]:
+    _look_at(log)
+    reader = SqliteReader.open(log)
+    try:
+        source = Source(reader, lenient, Snapshots(log) if log.is_dir() else None)
+        yield source
+        for kind, times in source.skipped.items():
+            click.echo(
+                f"Warning: passed over {plural(times, 'row')} of unknown kind {kind}", err=True
+            )
+    finally:
+        reader.close()
