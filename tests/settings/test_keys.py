@@ -122,12 +122,16 @@ path = ""
 url = ""
 token_env = ""
 model = ""
+
+[discovery.kubernetes]
+selector = ""
+namespace = ""
+port = ""
 """
 WITHOUT_DEFAULT = {
     "replica.name",
     "replica.url",
     "discovery.dns",
-    "discovery.kubernetes",
 }
 
 

@@ -15,7 +15,6 @@ from trioroute.settings import KNOWN_KEYS, SettingsError, load
         ("[server]\nheartbeat = 5", "server.heartbeat"),
         ('[server]\nheartbeat = "often"', "server.heartbeat"),
         ('[discovery.dns]\nname = "f"', "discovery.dns"),
-        ("[discovery.kubernetes]", "discovery.kubernetes"),
         ('[[replica]]\nurl = "http://a"\nengine = "sglang"', "replica[0].engine"),
         ('[[replica]]\nurl = "http://a"\nengine = "tgi"', "replica[0].engine"),
     ],
@@ -53,9 +52,9 @@ def test_every_unbuilt_key_is_refused_from_the_environment_too(key: str) -> None
 
 def test_a_variable_inside_an_unbuilt_table_is_refused_for_the_table() -> None:
     with pytest.raises(SettingsError) as caught:
-        load(None, environ={"TRIOROUTE_DISCOVERY_KUBERNETES_TOKEN": "hunter2"})
+        load(None, environ={"TRIOROUTE_DISCOVERY_DNS_TOKEN": "hunter2"})
     (found,) = caught.value.problems
-    assert found.key == "discovery.kubernetes"
+    assert found.key == "discovery.dns"
     assert "hunter2" not in str(found)
 
 

@@ -15,6 +15,7 @@ from trioroute.settings.api_keys import new_key as new_key
 from trioroute.settings.discovery import DiscoverySetting as DiscoverySetting
 from trioroute.settings.discovery import FileDiscovery as FileDiscovery
 from trioroute.settings.discovery import GpuStackDiscovery as GpuStackDiscovery
+from trioroute.settings.discovery import KubernetesDiscovery as KubernetesDiscovery
 from trioroute.settings.errors import BadValue as BadValue
 from trioroute.settings.errors import Problem as Problem
 from trioroute.settings.errors import SettingsError as SettingsError

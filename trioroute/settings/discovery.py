@@ -3,12 +3,14 @@
 Kept beside the sections: the log holds what was found, not where.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
 from trioroute.settings.addresses import parse_replica_url, url_shown
 from trioroute.settings.checks import Clash
+from trioroute.settings.errors import BadValue
 from trioroute.settings.keys import KeyInfo
 from trioroute.settings.kinds import Kind, text, variable
 
@@ -17,6 +19,20 @@ def _server_url(value: object) -> str:
     return "" if value == "" else parse_replica_url(value)
 
 
+def _port(value: object) -> str:
+    """A number, or the name of a port."""
+    number = isinstance(value, int) and not isinstance(value, bool)
+    told = str(value) if number else value
+    if not isinstance(told, str):
+        raise BadValue("is no port", "write its number or its name")
+    if told.isdigit() and told.isascii() and len(told) < 6 and 0 < int(told) < 65_536:
+        return told
+    if told and not re.fullmatch(r"(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?", told):
+        raise BadValue("is no port", "write its number or its name")
+    return told
+
+
+PORT = Kind("port, a number or a name, or empty", _port)
 SERVER_URL = Kind("URL or empty", _server_url, show=url_shown)
 
 FILE = (
@@ -44,7 +60,30 @@ GPUSTACK = (
         "Only instances of this model; empty: of all.",
     ),
 )
-KEYS: tuple[KeyInfo, ...] = (*FILE, *GPUSTACK)
+_DNS_LABEL = text(
+    empty=True,
+    pattern=r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?",
+    says="name of lower-case letters, digits and dashes",
+)
+KUBERNETES = (
+    KeyInfo(
+        "discovery.kubernetes.selector",
+        text(empty=True, says="label selector"),
+        '""',
+        "Labels of EndpointSlices, such as kubernetes.io/service-name=vllm, whose pods are"
+        " replicas; empty: none.",
+    ),
+    KeyInfo(
+        "discovery.kubernetes.namespace", _DNS_LABEL, '""', "Their namespace; empty: the pod's own."
+    ),
+    KeyInfo(
+        "discovery.kubernetes.port",
+        PORT,
+        '""',
+        "Name or number of the API's port; empty: the only one of a slice.",
+    ),
+)
+KEYS: tuple[KeyInfo, ...] = (*FILE, *GPUSTACK, *KUBERNETES)
 
 
 @attrs.frozen
@@ -63,7 +102,16 @@ class GpuStackDiscovery:
     model: str = ""
 
 
-DiscoverySetting = FileDiscovery | GpuStackDiscovery
+@attrs.frozen
+class KubernetesDiscovery:
+    """EndpointSlices of the cluster the router runs in."""
+
+    selector: str
+    namespace: str = ""
+    port: str = ""
+
+
+DiscoverySetting = FileDiscovery | GpuStackDiscovery | KubernetesDiscovery
 
 
 def discovery_of(
@@ -81,6 +129,11 @@ def discovery_of(
         token_env = told("gpustack.token_env")
         yield from without_token("discovery.gpustack.token_env", token_env, environ)
         yield GpuStackDiscovery(told("gpustack.url"), token_env, told("gpustack.model"))
+    yield from _useless("kubernetes", "selector", ("namespace", "port"), told)
+    if told("kubernetes.selector"):
+        yield KubernetesDiscovery(
+            told("kubernetes.selector"), told("kubernetes.namespace"), told("kubernetes.port")
+        )
 
 
 def _useless(

@@ -3,7 +3,7 @@
 from trioroute.settings.keys import NEVER, KeyInfo
 from trioroute.settings.kinds import Kind, duration, table
 
-_DISCOVERY = "replicas come from [[replica]], [discovery.file] and [discovery.gpustack] so far"
+_DISCOVERY = "replicas come from [[replica]] and the other [discovery.*] sections so far"
 
 
 def _key(key: str, kind: Kind, default: str, doc: str, reason: str, off: object) -> KeyInfo:
@@ -22,8 +22,5 @@ SERVER = (
 )
 DISCOVERY = tuple(
     _key(f"discovery.{name}", table(), "absent", doc, _DISCOVERY, NEVER)
-    for name, doc in (
-        ("dns", "Replicas from the addresses of a DNS name."),
-        ("kubernetes", "Replicas from the pods that match a selector."),
-    )
+    for name, doc in (("dns", "Replicas from the addresses of a DNS name."),)
 )
