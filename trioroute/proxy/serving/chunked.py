@@ -5,6 +5,7 @@ not tell where a message ended.
 """
 
 import re
+from io import BytesIO
 
 from trioroute.proxy.serving.refusal import Refusal, invalid
 
@@ -25,11 +26,12 @@ class ChunkedBody:
     Trailers and chunk extensions are checked and dropped.
     """
 
-    __slots__ = ("_buffer", "_left", "_limit", "_parts", "_size", "_trailers", "done")
+    __slots__ = ("_body", "_buffer", "_left", "_limit", "_size", "_trailers", "done")
 
     def __init__(self, limit: int) -> None:
         self._buffer = bytearray()
-        self._parts: list[bytes] = []
+        self._body = BytesIO()
+        """Grows in place and is handed over without a copy."""
         self._size = 0
         self._limit = limit
         self._left: int | None = None
@@ -51,7 +53,7 @@ class ChunkedBody:
 
     def body(self) -> bytes:
         """The body without its framing."""
-        return b"".join(self._parts)
+        return self._body.getvalue()
 
     def rest(self) -> bytes:
         """What came after the body: the beginning of the next request."""
@@ -65,7 +67,8 @@ class ChunkedBody:
             if not available:
                 return -1
             taken = min(left, available)
-            self._parts.append(bytes(buffer[position : position + taken]))
+            with memoryview(buffer) as view:
+                self._body.write(view[position : position + taken])
             self._left = left - taken
             return position + taken
         if available < 2:

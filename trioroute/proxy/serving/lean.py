@@ -9,6 +9,7 @@ what came with it (at most READ_BYTES), so a pipelining client is held back by T
 
 import logging
 from collections.abc import Awaitable, Callable
+from io import BytesIO
 from urllib.parse import unquote
 
 import trio
@@ -171,17 +172,18 @@ class LeanConnection:
             body = self._buffer[: request.content_length]
             self._buffer = self._buffer[request.content_length :]
             return body
-        parts = [self._buffer]
+        # Grows in place and is handed over without a copy; parts that are joined at the end would
+        # take twice the body's memory.
+        whole = BytesIO()
+        whole.write(self._buffer)
         while left > 0:
             data = await self._read_body_bytes(pace)
             if not data:
                 return None
-            parts.append(data)
+            whole.write(data[:left])
+            self._buffer = data[left:]
             left -= len(data)
-        last = parts[-1]
-        self._buffer = last[len(last) + left :]
-        parts[-1] = last[: len(last) + left]
-        return b"".join(parts)
+        return whole.getvalue()
 
     async def _read_chunks(self, chunks: ChunkedBody, pace: Pace) -> bytes | None:
         chunks.feed(self._buffer)

@@ -126,15 +126,29 @@ class ResponseParser:
         if self._method == "HEAD" or status in (204, 304):
             self.complete = True
             return
-        coding = b""
+        codings: list[bytes] = []
         for name, value in self.headers:
             if name == b"content-length":
                 self._framed = True
             elif name == b"transfer-encoding":
-                coding = value.lower()
-        if coding:
-            self._framed = coding.rpartition(b",")[2].strip() == b"chunked"
+                codings += value.lower().split(b",")
+        if codings:
+            self._framed = self._is_chunked(codings)
         self.until_close = not self._framed
+
+    def _is_chunked(self, codings: list[bytes]) -> bool:
+        """Whether chunks frame the body. Raises ValueError for any other transfer coding.
+
+        RFC 9112 7.4: without a TE header, which this router never sends, a replica may use chunked
+        only. Passed on as plain, a body under ``gzip, chunked`` would be noise to the client.
+        """
+        named = [coding for coding in (coding.strip() for coding in codings) if coding]
+        if named == [b"identity"]:  # of RFC 2616; it means none
+            return False
+        if named != [b"chunked"]:
+            told = b", ".join(named).decode("latin-1")[:100]
+            raise ValueError(f"the transfer coding {told!r} was not asked for; only chunked may be")
+        return True
 
     def on_body(self, body: bytes) -> None:
         """Bytes of the body; after the end (a body under HEAD) they are excess."""
