@@ -2,14 +2,17 @@
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 import attrs
 import orjson
 
 from eventlog.memory import MemoryStore
 from eventlog.record import Entry
+from eventlog.sqlite import SqliteStore
 from eventlog.store import Store
 from tests.rig import Flown, Rig
+from trioroute.events.views import VIEWS
 from trioroute.replay.read import Source
 
 STREAM = "router/r1"
@@ -19,6 +22,14 @@ def store_of(entries: Sequence[Entry], store: Store | None = None) -> Store:
     made: Store = store if store is not None else MemoryStore()
     made.append(STREAM, entries, made.stream_version(STREAM))
     return made
+
+
+def written_log(directory: Path, rig: Rig) -> Path:
+    """A log directory on disk, as a router leaves it."""
+    store = SqliteStore.open(directory, sync="normal", views=VIEWS)
+    store_of(rig.log.entries, store)
+    store.close()
+    return directory
 
 
 def source_of(rig: Rig) -> Source:

@@ -10,17 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from eventlog.sqlite import SqliteStore
-from tests.replay.rig import STREAM, busy_day, changed, store_of
+from tests.replay.rig import STREAM, busy_day, changed
+from tests.replay.rig import written_log as written
 from tests.rig import Rig
 from trioroute.cli.replay import replay_command
-from trioroute.events.views import VIEWS
-
-
-def written(directory: Path, rig: Rig) -> Path:
-    store = SqliteStore.open(directory, sync="normal", views=VIEWS)
-    store_of(rig.log.entries, store)
-    store.close()
-    return directory
 
 
 @pytest.fixture(scope="module")

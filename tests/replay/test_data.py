@@ -11,7 +11,8 @@ import pytest
 
 from tests.house import pages
 from tests.replay.rig import busy_day
-from tests.replay.test_command import data, run, written
+from tests.replay.rig import written_log as written
+from tests.replay.test_command import data, run
 from tests.rig import Rig
 from trioroute.policy import explain
 from trioroute.replay import compare, told

@@ -23,6 +23,8 @@ Examples:
   trioroute replay trioroute-log --verify
   trioroute replay trioroute-log --what-if policy.slack.session=4
   trioroute replay trioroute-log --what-if policy.name=least-work
+  trioroute replay trioroute-log --watch
+  trioroute replay trioroute-log --step -15m
   trioroute replay log-before --compare log-after
 """
 
@@ -49,6 +51,12 @@ Examples:
     help="How many decisions other settings would have changed; repeat for more than one.",
 )
 @click.option("--compare", metavar="OTHER_LOG", help="LOG and another log side by side.")
+@click.option("--watch", is_flag=True, help="Print what happens from now on, until Ctrl-C.")
+@click.option(
+    "--step",
+    metavar="PLACE",
+    help="Walk event by event from r1/42, a time, start or end; a key a step.",
+)
 @click.option("--json", "as_data", is_flag=True, help="The same as JSON.")
 @click.option("--markdown", is_flag=True, help="The --incident as Markdown.")
 @click.option(
@@ -85,6 +93,8 @@ def replay_command(
             raise click.UsageError(f"{option} needs --incident FROM/TO")
     if as_data and markdown:
         raise click.UsageError("--json and --markdown are two forms of one answer: choose one")
+    if as_data and question == "step":
+        raise click.UsageError("--step is for a terminal and has no --json; see --watch --json")
     with failures(), times_in_utc(utc), opened(log, lenient) as source:
         found = ANSWERS[question](source, log, what[question])
         if html is not None and found.page is not None:
@@ -95,7 +105,9 @@ def replay_command(
 
 
 def _print(found: Answer, *, as_data: bool, markdown: bool) -> None:
-    if as_data:
+    if as_data and found.lines is not None:
+        found.lines()
+    elif as_data:
         click.echo(json.dumps(found.data))
     elif markdown and found.markdown is not None:
         click.echo(found.markdown(), nl=False)

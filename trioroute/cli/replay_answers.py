@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from trioroute.cli.replay_live import step, watch
 from trioroute.cli.replay_source import opened
 from trioroute.cli.what_if import answer, read_changes
 from trioroute.replay.clock import now_ms, parse_point, parse_span
@@ -40,13 +41,15 @@ LAST_DEFAULT = 20
 
 @attrs.frozen
 class Answer:
-    """``good`` False: a check failed. ``markdown`` and ``page`` where the question has them."""
+    """``good`` False: a check failed. ``markdown`` and ``page`` where the question has them.
+    ``lines`` prints data bit by bit, where it has no end."""
 
     data: Any
     show: Callable[[], None]
     good: bool = True
     markdown: Callable[[], str] | None = None
     page: Callable[[], str] | None = None
+    lines: Callable[[], None] | None = None
 
 
 def _decision(source: Source, log: Path, text: str) -> Answer:
@@ -132,6 +135,18 @@ def _incident(source: Source, log: Path, text: str) -> Answer:
     )
 
 
+def _watch(source: Source, log: Path, _: bool) -> Answer:
+    return Answer(
+        None,
+        lambda: watch(source, as_data=False),
+        lines=lambda: watch(source, as_data=True),
+    )
+
+
+def _step(source: Source, log: Path, text: str) -> Answer:
+    return Answer(None, lambda: step(source, text))
+
+
 def _compare(source: Source, log: Path, other: str) -> Answer:
     with opened(Path(other), source.lenient) as second, _progress() as told:
         found = compare(
@@ -196,4 +211,6 @@ ANSWERS: dict[str, Callable[[Source, Path, Any], Answer]] = {
     "verify_all": _verify,
     "what_if": _what_if,
     "compare": _compare,
+    "watch": _watch,
+    "step": _step,
 }

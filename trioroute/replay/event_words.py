@@ -1,0 +1,70 @@
+"""Any event as one line: for walking through a log, and for watching it grow."""
+
+from trioroute import events as e
+from trioroute.events.codec import kind_of
+from trioroute.replay.clock import span
+from trioroute.replay.incident.traffic import NOT_FAILED
+from trioroute.replay.words import end_words, health_words, pin_words, plural
+
+
+def event_words(event: e.Event, at_ms: int) -> str:
+    """What happened, in one line. Names of the log stand in it as they are."""
+    health = health_words(event, at_ms)
+    if health is not None:
+        return f"{getattr(event, 'replica', '')}: {health}"
+    match event:
+        case e.Bound() | e.Spilled() | e.Rebound() | e.Unbound():
+            return pin_words(event)
+        case e.Dispatched() | e.Failed() | e.Released() | e.Refused() | e.Orphaned():
+            return _request_words(event)
+        case e.Scraped():
+            return _scraped(event)
+        case e.Started():
+            return f"the router started, release {event.release}, rules {event.rules}"
+        case e.Stopped():
+            return f"the router stopped: {event.cause}"
+        case e.Configured():
+            return f"settings in force, by {event.by}" + (f": {event.why}" if event.why else "")
+        case e.Checked():
+            return f"digest of the state, {event.in_flight} in flight"
+        case e.Gap():
+            length = span(max(0, event.to_ms - event.from_ms))
+            return f"the log could not be written for {length}: {plural(event.lost, 'event')} lost"
+        case _:
+            return kind_of(event).name
+
+
+def _request_words(
+    event: e.Dispatched | e.Failed | e.Released | e.Refused | e.Orphaned,
+) -> str:
+    match event:
+        case e.Dispatched():
+            again = f", attempt {event.attempt}" if event.attempt > 1 else ""
+            return f"{event.request_id} ({event.model}) to {event.replica}, {event.reason}{again}"
+        case e.Failed():
+            words = end_words("failed", event.cause, event.blame, event.status)
+            return f"attempt {event.dispatch} {words}"
+        case e.Released():
+            words = end_words(event.outcome, event.cause, event.blame, event.status)
+            first = f", first byte after {span(event.ttfb_ms)}" if event.ttfb_ms is not None else ""
+            return f"{event.dispatch} ended: {words}{first}, took {span(event.duration_ms)}"
+        case e.Refused():
+            return f"{event.request_id} refused: {event.code}"
+        case e.Orphaned():
+            return f"{plural(len(event.dispatches), 'request')} had no end: the router died"
+
+
+def _scraped(event: e.Scraped) -> str:
+    told = [
+        f"{name} {reading.running}+{reading.waiting}" if reading.running is not None else name
+        for name, reading in event.readings.items()
+    ]
+    same = f"{plural(len(event.same), 'replica')} as before" if event.same else ""
+    return f"scraped: {', '.join([*told, *([same] if same else [])])}"
+
+
+def is_error(event: e.Event) -> bool:
+    """A failed attempt, a request that a client saw fail, or one that was refused."""
+    if isinstance(event, e.Released):
+        return event.outcome not in NOT_FAILED
+    return isinstance(event, e.Failed | e.Refused | e.Orphaned)
