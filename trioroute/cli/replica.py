@@ -1,7 +1,6 @@
 """``trioroute replica``: see and change the fleet of a running router."""
 
 import json
-import os
 import sys
 from typing import Any
 
@@ -10,11 +9,9 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
+from trioroute.cli.admin_port import admin_options, asking, no_answer, refusal
 from trioroute.settings import BadValue, parse_replica_option
-from trioroute.settings.sources import ADMIN_TOKEN_VARIABLE
 
-ADMIN = "http://127.0.0.1:9090"
-TIMEOUT_S = 10.0
 VERBS = ("list", "add", "remove", "drain", "undrain", "eject")
 EPILOG = """\b
 Examples:
@@ -28,13 +25,7 @@ Examples:
 @click.command("replica", epilog=EPILOG)
 @click.argument("verb", type=click.Choice(VERBS))
 @click.argument("name", required=False, metavar="[NAME | [NAME=]URL]")
-@click.option("--admin", default=ADMIN, show_default=True, help="Admin port of the router.")
-@click.option(
-    "--token-env",
-    default=ADMIN_TOKEN_VARIABLE,
-    show_default=True,
-    help="Variable that holds the admin token.",
-)
+@admin_options
 @click.option("--why", default="", help="A reason, for the event log.")
 @click.option("--now", is_flag=True, help="remove: do not wait until nothing runs there.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
@@ -49,19 +40,15 @@ def replica_command(
     """
     if (name is None) != (verb == "list"):
         raise click.UsageError("list takes no name" if verb == "list" else f"{verb} whom? NAME")
-    token = os.environ.get(token_env, "")
-    headers = {"authorization": f"Bearer {token}"} if token else {}
-    with httpx.Client(
-        base_url=admin.rstrip("/"), headers=headers, timeout=TIMEOUT_S, trust_env=False
-    ) as client:
+    with httpx.Client(**asking(admin, token_env)) as client:
         try:
             answer = _ask(client, verb, name or "", why, now=now)
             told: Any = answer.json()
         except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as error:
-            click.echo(f"trioroute: no answer of an admin port at {admin}: {error}", err=True)
+            click.echo(f"trioroute: {no_answer(admin, error)}", err=True)
             sys.exit(1)
     if answer.is_error:
-        click.echo(f"trioroute: {_message(told, answer.status_code)}", err=True)
+        click.echo(f"trioroute: {refusal(told, answer.status_code)}", err=True)
         sys.exit(1)
     if as_json:
         click.echo(json.dumps(told["replicas"] if verb == "list" else told))
@@ -87,12 +74,6 @@ def _ask(client: httpx.Client, verb: str, name: str, why: str, *, now: bool) -> 
     if verb == "remove":
         return client.delete(f"/replicas/{name}", params={**asked, **({"now": ""} if now else {})})
     return client.post(f"/replicas/{name}/{verb}", params=asked)
-
-
-def _message(told: object, status: int) -> str:
-    error = told.get("error") if isinstance(told, dict) else None
-    message = error.get("message") if isinstance(error, dict) else None
-    return str(message) if message else f"status {status}"
 
 
 def _show(replicas: list[dict[str, Any]]) -> None:

@@ -9,6 +9,7 @@ COMMANDS: Entries = {
     "serve": ("trioroute.cli.serve", "serve_command", "Route traffic over LLM replicas."),
     "check": ("trioroute.cli.check", "check_command", "Validate a settings file."),
     "replica": ("trioroute.cli.replica", "replica_command", "See and change a running fleet."),
+    "top": ("trioroute.cli.top", "top_command", "Watch a running router in a terminal."),
     "key": ("trioroute.cli.key", "key_command", "Make an API key for a client."),
     "replay": ("trioroute.cli.replay", "replay_command", "Explain and prove past decisions."),
     "log": ("trioroute.cli.log.root", "log_group", "Look after an event log."),

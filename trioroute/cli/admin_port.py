@@ -1,0 +1,50 @@
+"""What the commands that ask a running router's admin port share: where it is, who asks, errors."""
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from trioroute.settings.sources import ADMIN_TOKEN_VARIABLE
+
+ADMIN = "http://127.0.0.1:9090"
+TIMEOUT_S = 10.0
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def admin_options(command: _Command) -> _Command:
+    """``--admin`` and ``--token-env``."""
+    token_env = click.option(
+        "--token-env",
+        default=ADMIN_TOKEN_VARIABLE,
+        show_default=True,
+        help="Variable that holds the admin token.",
+    )
+    admin = click.option(
+        "--admin", default=ADMIN, show_default=True, help="Admin port of the router."
+    )
+    return admin(token_env(command))
+
+
+def asking(admin: str, token_env: str) -> dict[str, Any]:
+    """How an httpx client asks there, with the token if the variable holds one."""
+    token = os.environ.get(token_env, "")
+    return {
+        "base_url": admin.rstrip("/"),
+        "headers": {"authorization": f"Bearer {token}"} if token else {},
+        "timeout": TIMEOUT_S,
+        "trust_env": False,
+    }
+
+
+def no_answer(admin: str, error: Exception) -> str:
+    return f"no answer of an admin port at {admin}: {error}"
+
+
+def refusal(told: object, status: int) -> str:
+    """The message of an error in OpenAI's shape."""
+    error = told.get("error") if isinstance(told, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return str(message) if message else f"status {status}"
