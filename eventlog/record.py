@@ -25,7 +25,7 @@ class Entry:
     body: bytes
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Record:
     """One stored row: an entry with its place in the log.
 

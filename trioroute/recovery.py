@@ -49,10 +49,16 @@ def recover(
         snapshot, state = found[0].seq, found[1]
     begun = state.position
     lost = 0
-    while page := reader.read_stream(stream, state.position, PAGE):
-        if state.position == 0 and page[0].version > 1:
-            begun = lost = state.position = page[0].version - 1
+    following = reader.read_stream(stream, begun, 1)
+    after = following[0].seq - 1 if following else reader.head().seq
+    if begun == 0 and following and following[0].version > 1:
+        begun = lost = state.position = following[0].version - 1
+    # By seq, in the order of the file: by stream, each row is looked up in an index.
+    while page := reader.read(after, PAGE):
+        after = page[-1].seq
         for record in page:
+            if record.stream != stream:
+                continue
             if record.version != state.position + 1:
                 raise LogDamaged(stream, record.seq, f"gap before version {record.version}")
             event = decode(record.kind, record.schema, record.body)

@@ -55,7 +55,7 @@ class UnreadableEvent(ValueError):
 class Kind:
     """How one kind is written and read; ``schema`` is what this release writes.
 
-    ``words`` are the fields that take closed words only.
+    ``words`` are the fields that take closed words only, ``defaults`` what is left out of a body.
     """
 
     name: str
@@ -64,6 +64,7 @@ class Kind:
     unstructure: Callable[[Any], dict[str, Any]]
     structure: Callable[[Any, Any], Any]
     words: tuple[str, ...]
+    defaults: dict[str, Any]
 
 
 def _strict(kind: type) -> Callable[[object, object], object]:
@@ -143,7 +144,14 @@ def _table() -> dict[str, Kind]:
         unstructure, structure = _register(converter, cls, omit=True)
         schema = len(UPCASTS.get(cls.__name__, ())) + 1
         words = tuple(field.name for field in attrs.fields(cls) if "Literal" in str(field.type))
-        kinds[cls.__name__] = Kind(cls.__name__, cls, schema, unstructure, structure, words)
+        defaults = {
+            field.name: field.default
+            for field in attrs.fields(cls)
+            if field.default is not attrs.NOTHING
+        }
+        kinds[cls.__name__] = Kind(
+            cls.__name__, cls, schema, unstructure, structure, words, defaults
+        )
     return kinds
 
 
@@ -197,24 +205,33 @@ def decode(kind: str, schema: int, body: bytes) -> Event:
         fields = orjson.loads(body)
         form = _form(known, schema, fields)
         if form in _GOOD_FORMS:
-            return known.cls(**fields)  # type: ignore[no-any-return]  # an Event, as the table says
+            return _made(known, fields)
         for step in UPCASTS.get(kind, ())[schema - 1 :]:
             fields = step(fields)
         event: Event = known.structure(fields, known.cls)
     except (ValueError, TypeError, KeyError, AttributeError, CattrsError) as error:
         # AttributeError: cattrs' answer where an object was expected and another value stands
         raise UnreadableEvent(f"{kind} has an unreadable body: {error!r}") from error
-    if form is not None and len(_GOOD_FORMS) < _FORMS_MAX:
+    if list not in form and dict not in form and len(_GOOD_FORMS) < _FORMS_MAX:
         _GOOD_FORMS.add(form)
     return event
 
 
-def _form(known: Kind, schema: int, fields: dict[str, Any]) -> tuple[object, ...] | None:
+def _form(known: Kind, schema: int, fields: dict[str, Any]) -> tuple[object, ...]:
     """All that strict structuring looks at in a flat body: its keys, the types of its values, and
-    its closed words. A body of a form that was good once is good: that is three times as fast, and
-    most of a fold. None for one that must be structured.
+    its closed words. A body of a form that was good once is good: most of a fold is in this. One
+    that holds a list or an object is structured each time.
     """
-    types = tuple(map(type, fields.values()))
-    if schema != known.schema or list in types or dict in types:
-        return None
-    return (known.name, *fields, *types, *map(fields.get, known.words))
+    types = map(type, fields.values())
+    return (known.name, schema, *fields, *types, *map(fields.get, known.words))
+
+
+def _made(known: Kind, fields: dict[str, Any]) -> Event:
+    """What ``known.cls(**fields)`` makes, in a quarter of its time: the fields are its dict."""
+    event: Event = _new(known.cls)
+    _set(event, "__dict__", {**known.defaults, **fields} if known.defaults else fields)
+    return event
+
+
+_new: Callable[[type], Any] = object.__new__
+_set = object.__setattr__

@@ -8,7 +8,7 @@ import attrs
 from trioroute.events.words import ChangedBy, Source
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class ReplicaJoined:
     """A replica was added, or its address or models changed. ``models`` empty: asked from it."""
 
@@ -21,7 +21,7 @@ class ReplicaJoined:
     why: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class ReplicaLeft:
     """A replica was removed. What is in flight on it runs on."""
 
@@ -30,7 +30,7 @@ class ReplicaLeft:
     why: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Draining:
     """``on``: takes no new request, keeps its running ones. Off: takes part again.
 

@@ -8,7 +8,7 @@ from trioroute.events.sections import InForce
 from trioroute.events.words import ChangedBy
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Started:
     """The router opened its log and is about to listen. Time may step back here and only here."""
 
@@ -17,7 +17,7 @@ class Started:
     rules: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Configured:
     """These settings are in force from here on; secrets are not among them.
 
@@ -30,14 +30,14 @@ class Configured:
     why: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Orphaned:
     """Dispatches of an earlier run that have no end in the log: the router died under them."""
 
     dispatches: tuple[int, ...]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Stopped:
     """The router ended in order; nothing follows but a ``Started``.
 
@@ -48,7 +48,7 @@ class Stopped:
     head: str | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Checked:
     """The digest of the state as it was just before this event; replay must find the same."""
 
@@ -58,7 +58,7 @@ class Checked:
     prefix_pins: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Gap:
     """The log was not whole in this span: ``lost`` events of it are missing, and ``unlogged``
     responses went out before their decision was in the log.

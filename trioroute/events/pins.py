@@ -5,7 +5,7 @@ import attrs
 from trioroute.events.words import BindCause, PinKind, RebindCause, SpillCause, UnbindCause
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Bound:
     """A key that had no pin got one (RULES 5.9)."""
 
@@ -16,7 +16,7 @@ class Bound:
     dispatch: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Spilled:
     """The pin's replica could not be used; the request went to ``to``. ``count``: in a row."""
 
@@ -29,7 +29,7 @@ class Spilled:
     dispatch: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Rebound:
     """The pin moved from ``previous`` to ``replica``."""
 
@@ -41,7 +41,7 @@ class Rebound:
     dispatch: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Unbound:
     """The pin is gone; ``dispatch`` is None where no request did it."""
 

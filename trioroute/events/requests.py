@@ -9,7 +9,7 @@ import attrs
 from trioroute.events.words import Blame, Cause, Outcome, Reason, RefusalCode
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Dispatched:
     """A replica was chosen and the weight reserved, in one step.
 
@@ -44,7 +44,7 @@ class Dispatched:
     key: str | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Failed:
     """An attempt ended before any byte reached the client."""
 
@@ -55,7 +55,7 @@ class Failed:
     retry_after_ms: int | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Released:
     """A dispatch ended for good. ``None`` is unknown, never zero.
 
@@ -76,7 +76,7 @@ class Released:
     retry_after_ms: int | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Refused:
     """A request that was never dispatched, or not again."""
 

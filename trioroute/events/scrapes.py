@@ -5,7 +5,7 @@ import attrs
 from trioroute.events.words import Cause
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Reading:
     """One good scrape. ``None`` is unknown, never zero (RULES 3).
 
@@ -26,7 +26,7 @@ class Reading:
     cache_tokens: int | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Scraped:
     """Good scrapes of one round: changed readings, and who answered with the reading before."""
 
@@ -34,7 +34,7 @@ class Scraped:
     same: tuple[str, ...]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class ScrapeFailed:
     """A scrape gave no reading; ``status`` is set where HTTP answered with an error."""
 
