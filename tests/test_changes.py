@@ -102,7 +102,7 @@ def test_what_the_admin_port_may_not_add(tmp_path: Path) -> None:
             {"url": "ftp://x"},
             {"url": url, "name": "two words"},
             {"url": url, "models": "m"},
-            {"url": url, "engine": "sglang"},
+            {"url": url, "engine": "ollama"},
             {"url": url, "api_key_env": "AWS_SECRET_ACCESS_KEY"},
             {"url": url, "x": 1},
         ):

@@ -33,8 +33,8 @@ from trioroute.proxy.upstream.upstreams import Upstreams
 from trioroute.proxy.watch import Watch
 from trioroute.recovery import Recovered, log_secret, recover
 from trioroute.router import Router
-from trioroute.scrape import Rounds, ScrapeTarget
-from trioroute.settings import Settings
+from trioroute.scrape import Names, Rounds, ScrapeTarget
+from trioroute.settings import GenericMetrics, Settings
 
 logger = logging.getLogger("trioroute")
 
@@ -180,6 +180,19 @@ def reconfigure(settings: Settings, at_ms: int, *, by: ChangedBy, why: str = "")
     )
 
 
+def _names(told: GenericMetrics) -> Names:
+    def one(name: str) -> tuple[str, ...]:
+        return (name,) if name else ()
+
+    return Names(
+        path=told.path,
+        running=one(told.running),
+        waiting=one(told.waiting),
+        kv=one(told.kv),
+        tokens=one(told.tokens),
+    )
+
+
 def rounds_of(parts: Parts) -> Rounds:
     """The scraper; what it finds becomes commands."""
     router, now_ms = parts.router, parts.now_ms
@@ -188,6 +201,7 @@ def rounds_of(parts: Parts) -> Rounds:
 
     def targets() -> list[ScrapeTarget]:
         keys = upstreams.authorizations
+        generic = _names(parts.settings.generic)
         return [
             ScrapeTarget(
                 name=name,
@@ -195,6 +209,7 @@ def rounds_of(parts: Parts) -> Rounds:
                 models=replica.told_models,
                 engine=replica.engine,
                 authorization=keys[name].decode("ascii") if name in keys else None,
+                generic=generic if replica.engine == "generic" else None,
             )
             for name, replica in router.state.fleet.replicas.items()
         ]

@@ -137,6 +137,7 @@ class RunningChanges:
             or keys != parts.desk.upstreams.authorizations
             or settings.api_keys != parts.settings.api_keys
             or settings.discovery != parts.settings.discovery
+            or settings.generic != parts.settings.generic
         )
         parts.settings = settings
         parts.desk.upstreams.renew(connect_timeout_s(in_force), keys)

@@ -16,6 +16,7 @@ HTTP = "trioroute/proxy/HTTP.md"
 REPLAY = "trioroute/replay/REPLAY.md"
 EVENTLOG = "eventlog/README.md"
 LOG = "trioroute/events/LOG.md"
+ENGINES = "trioroute/scrape/ENGINES.md"
 DISCOVERY = "trioroute/discovery/DISCOVERY.md"
 ALL = (
     README,
@@ -29,6 +30,7 @@ ALL = (
     EVENTLOG,
     LOG,
     DISCOVERY,
+    ENGINES,
 )
 
 Row = tuple[str, ...]

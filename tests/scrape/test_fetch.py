@@ -301,7 +301,9 @@ async def test_nothing_shows_the_key(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_an_unknown_engine_is_named_with_the_known_ones() -> None:
-    with pytest.raises(UnknownEngine, match="'vlm' is not known; known engines: vllm"):
+    with pytest.raises(
+        UnknownEngine, match="'vlm' is not known; known engines: generic, llamacpp, "
+    ):
         ScrapeTarget(name="a", url="http://a", engine="vlm")
 
 

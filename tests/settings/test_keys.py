@@ -86,6 +86,13 @@ interval = "3s"
 timeout = "2s"
 stale_after = 3
 
+[scrape.generic]
+path = "/metrics"
+running = ""
+waiting = ""
+kv = ""
+tokens = ""
+
 [eject]
 scrape_failures = 2
 request_failures = 3
@@ -184,7 +191,7 @@ def test_every_field_of_the_sections_is_reached_by_exactly_one_key() -> None:
 def test_every_key_has_a_field_or_a_reason_or_belongs_to_a_replica() -> None:
     for info in KNOWN_KEYS.values():
         apart = info.key.startswith("replica.") or info.key == "server.api_keys"
-        apart |= info.key.startswith("discovery.") and info.built
+        apart |= info.key.startswith(("discovery.", "scrape.generic.")) and info.built
         homes = (bool(info.field), not info.built, apart)
         assert sum(homes) == 1, info.key
 

@@ -15,8 +15,6 @@ from trioroute.settings import KNOWN_KEYS, SettingsError, load
         ("[server]\nheartbeat = 5", "server.heartbeat"),
         ('[server]\nheartbeat = "often"', "server.heartbeat"),
         ('[discovery.dns]\nname = "f"', "discovery.dns"),
-        ('[[replica]]\nurl = "http://a"\nengine = "sglang"', "replica[0].engine"),
-        ('[[replica]]\nurl = "http://a"\nengine = "tgi"', "replica[0].engine"),
     ],
 )
 def test_an_unbuilt_setting_is_refused_with_the_reason(tmp_path: Path, line: str, key: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.settings.writing import loaded, problem, problems
-from trioroute.settings import BadValue, ReplicaSetting, parse_replica_option
+from trioroute.settings import BadValue, GenericMetrics, ReplicaSetting, parse_replica_option
 
 
 def test_a_replica_is_called_host_and_port_unless_it_is_named(tmp_path: Path) -> None:
@@ -126,3 +126,19 @@ def test_no_replica_exists_that_could_not_be_used() -> None:
         ReplicaSetting(name="a", url="http://gpu1/v1")
     with pytest.raises(BadValue, match="does not have the right form"):
         ReplicaSetting(name="a/b", url="http://gpu1")
+
+
+GENERIC = '[[replica]]\nurl = "http://a"\nengine = "generic"\n'
+
+
+def test_a_generic_engine_needs_the_names_of_its_load(tmp_path: Path) -> None:
+    found = problem(tmp_path, f'{GENERIC}[scrape.generic]\nrunning = "r"')
+    assert found.key == "scrape.generic.running"
+    assert "scrape.generic.waiting" in found.message
+    whole = f'{GENERIC}[scrape.generic]\nrunning = "r"\nwaiting = "w"\npath = "/load"'
+    assert loaded(tmp_path, whole).generic == GenericMetrics("/load", "r", "w")
+
+
+def test_an_engine_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    found = problem(tmp_path, '[[replica]]\nurl = "http://a"\nengine = "ollama"')
+    assert (found.key, found.message) == ("replica[0].engine", "is not one of the choices")

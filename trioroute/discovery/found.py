@@ -49,11 +49,13 @@ class Source(Protocol):
         ...
 
 
-def usable(source: str, name: object, url: str, *, draining: bool = False) -> Found | None:
+def usable(
+    source: str, name: object, url: str, *, draining: bool = False, engine: str = "vllm"
+) -> Found | None:
     """A replica that may belong to the fleet; one that may not is told in the process log."""
     try:
         replica = ReplicaSetting(name=str(name), url=url)
     except BadValue as bad:
         logger.warning("discovery %s: %a at %s cannot be used: it %s", source, name, url, bad)
         return None
-    return Found(name=replica.name, url=replica.url, draining=draining)
+    return Found(name=replica.name, url=replica.url, draining=draining, engine=engine)

@@ -32,6 +32,9 @@ QUIET_S = 40.0
 
 DELETED = 3
 
+ENGINES = {"SGLang": "sglang"}
+"""By ``backend``. All others are read as vLLM, which a page without its names does not hurt."""
+
 Rows = Mapping[int, Found | None]
 
 
@@ -127,7 +130,9 @@ class GpuStackSource:
             return None
         where = f"[{host}]" if ":" in host else host
         draining = row.get("draining_since") is not None
-        return usable(self.name, row.get("name"), f"http://{where}:{port}", draining=draining)
+        engine = ENGINES.get(str(row.get("backend")), "vllm")
+        url = f"http://{where}:{port}"
+        return usable(self.name, row.get("name"), url, draining=draining, engine=engine)
 
 
 def _is_row(row: object) -> TypeGuard[dict[str, Any]]:

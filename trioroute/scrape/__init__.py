@@ -17,5 +17,6 @@ from trioroute.scrape.fetch import Ours as Ours
 from trioroute.scrape.fetch import ScrapeResult as ScrapeResult
 from trioroute.scrape.fetch import ScrapeTarget as ScrapeTarget
 from trioroute.scrape.fetch import scrape_once as scrape_once
+from trioroute.scrape.named import Names as Names
 from trioroute.scrape.page import PageReading as PageReading
 from trioroute.scrape.rounds import Rounds as Rounds

@@ -1,31 +1,60 @@
-"""Dialects: how one kind of engine names its load. One module each, registered here by hand."""
+"""Dialects: how one kind of engine names its load, registered here by hand."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from trioroute.scrape import vllm
+import attrs
+
+from trioroute.scrape import named, vllm
 from trioroute.scrape.exposition import Sample
 from trioroute.scrape.page import PageReading
 
 
 class Dialect(Protocol):
-    """What a dialect module offers: the names to look for, and what they mean together."""
+    """Where the page is, empty if there is none (then ``/health`` alone is asked), the names to
+    look for on it, and what they mean together."""
 
-    WANTED: tuple[str, ...]
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def wanted(self) -> tuple[str, ...]: ...
 
     def fold(self, samples: Iterable[Sample]) -> PageReading: ...
 
 
-ENGINES: Mapping[str, Dialect] = {"vllm": vllm}
-"""By the value of ``engine`` in the configuration."""
+@attrs.frozen
+class _Vllm:
+    path: str = named.METRICS
+    wanted: tuple[str, ...] = vllm.WANTED
+
+    def fold(self, samples: Iterable[Sample]) -> PageReading:
+        return vllm.fold(samples)
+
+
+GENERIC = "generic"
+NO_METRICS = "none"
+ENGINES: Mapping[str, Dialect] = {
+    "vllm": _Vllm(),
+    "sglang": named.SGLANG,
+    "llamacpp": named.LLAMACPP,
+    "tgi": named.TGI,
+    "lmdeploy": named.LMDEPLOY,
+    "trtllm": named.TRTLLM,
+    GENERIC: named.Names(path=""),
+    NO_METRICS: named.Names(path=""),
+}
+"""By the value of ``engine`` in the configuration. ``generic`` has the names that settings give."""
 
 
 class UnknownEngine(ValueError):
     """No dialect of that name."""
 
 
-def dialect_for(engine: str) -> Dialect:
+def dialect_for(engine: str, generic: Dialect | None = None) -> Dialect:
     """The dialect of an engine. Raises ``UnknownEngine``, which names the known ones."""
+    if engine == GENERIC and generic is not None:
+        return generic
     try:
         return ENGINES[engine]
     except KeyError:

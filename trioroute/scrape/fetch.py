@@ -18,7 +18,7 @@ import trio
 
 from trioroute.events.words import Cause
 from trioroute.scrape.causes import cause_of, own_fault
-from trioroute.scrape.dialect import dialect_for
+from trioroute.scrape.dialect import Dialect, dialect_for
 from trioroute.scrape.exposition import Scanner, UnreadablePage
 from trioroute.scrape.page import PageReading
 
@@ -40,6 +40,7 @@ NO_METRICS_PAGE = frozenset({404, 405, 501})
 @attrs.frozen(kw_only=True)
 class ScrapeTarget:
     """Where and how to ask. ``authorization`` is the whole header value and is never shown.
+    ``generic`` is the dialect of the engine ``generic``.
 
     Raises ``UnknownEngine``, and ``ValueError`` for an authorization no header can carry.
     """
@@ -49,6 +50,11 @@ class ScrapeTarget:
     models: tuple[str, ...] = ()
     engine: str = "vllm"
     authorization: str | None = attrs.field(default=None, repr=False)
+    generic: Dialect | None = None
+
+    @property
+    def dialect(self) -> Dialect:
+        return dialect_for(self.engine, self.generic)
 
     def __attrs_post_init__(self) -> None:
         dialect_for(self.engine)
@@ -151,11 +157,13 @@ async def scrape_once(
 
 
 async def _load(client: httpx.AsyncClient, replica: ScrapeTarget) -> PageReading | Bad:
-    dialect = dialect_for(replica.engine)
-    scanner = Scanner(dialect.WANTED)
-    status = await _get(client, replica, "/metrics", scanner.feed)
-    if status == 200:
-        return dialect.fold(scanner.finish())
+    dialect = replica.dialect
+    status = 404
+    if dialect.path:
+        scanner = Scanner(dialect.wanted)
+        status = await _get(client, replica, dialect.path, scanner.feed)
+        if status == 200:
+            return dialect.fold(scanner.finish())
     if status in NO_METRICS_PAGE:  # it answers, its load stays unknown
         status = await _get(client, replica, "/health", None)
         if status == 200:

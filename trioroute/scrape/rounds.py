@@ -218,7 +218,8 @@ class Rounds:
                 if asked:
                     replica.ask_models = False
                     replica.since_models = 0
-                replica.notices.good(has_load=result.page.has_load)
+                expected = not replica.target.dialect.path  # nobody is told what was asked for
+                replica.notices.good(has_load=result.page.has_load or expected)
                 self._on_scrape(name, "ok", seconds)
                 if name in self._batch:  # every good scrape counts, none replaces another
                     self._hand_on()

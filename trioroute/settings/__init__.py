@@ -21,6 +21,7 @@ from trioroute.settings.errors import Problem as Problem
 from trioroute.settings.errors import SettingsError as SettingsError
 from trioroute.settings.keys import KeyInfo as KeyInfo
 from trioroute.settings.known import KNOWN_KEYS as KNOWN_KEYS
+from trioroute.settings.load import GenericMetrics as GenericMetrics
 from trioroute.settings.load import Settings as Settings
 from trioroute.settings.load import load as load
 from trioroute.settings.load import with_changes as with_changes

@@ -222,10 +222,27 @@ SECTIONS: tuple[KeyInfo, ...] = (
     *section("models", ("aliases", names(_MODEL), "{}", _ALIASES)),
 )
 
-BESIDE = (KeyInfo("server.api_keys", table(), "[]", _KEYS),)
+_METRIC = text(empty=True, pattern=r"[a-zA-Z_:][a-zA-Z0-9_:]*", says="metric name")
+_PATH = text(empty=False, pattern=r"/[!-~]*", says="path that begins with /")
+GENERIC = tuple(
+    KeyInfo(f"scrape.generic.{name}", kind, default, doc)
+    for name, kind, default, doc in (
+        ("path", _PATH, '"/metrics"', "Where replicas of the engine generic tell their load."),
+        (
+            "running",
+            _METRIC,
+            '""',
+            "Their series of running requests, as Prometheus text names it.",
+        ),
+        ("waiting", _METRIC, '""', "Their series of waiting requests."),
+        ("kv", _METRIC, '""', "Their series of KV use, a share from 0 to 1; empty: not told."),
+        ("tokens", _METRIC, '""', "Their counter of generated tokens; empty: not told."),
+    )
+)
+BESIDE = (KeyInfo("server.api_keys", table(), "[]", _KEYS), *GENERIC)
 """Built keys that are kept beside the sections: the log holds none of what they say."""
 
-ENGINES = choice("vllm", other="only vLLM's metrics are understood so far")
+ENGINES = choice("vllm", "sglang", "llamacpp", "tgi", "lmdeploy", "trtllm", "generic", "none")
 REPLICA_NAME = text(
     empty=False,
     pattern=r"[A-Za-z0-9\[][A-Za-z0-9._:\[\]-]{0,127}",

@@ -20,7 +20,12 @@ REPLICA: tuple[KeyInfo, ...] = (
     KeyInfo("replica.name", REPLICA_NAME, "host:port", "The replica's name, used everywhere."),
     KeyInfo("replica.url", URL, "required", "Where its API is, without /v1."),
     KeyInfo("replica.models", MODELS, "[]", "What it serves; empty: asked from its /v1/models."),
-    KeyInfo("replica.engine", ENGINES, '"vllm"', "Which engine it is, for metrics and health."),
+    KeyInfo(
+        "replica.engine",
+        ENGINES,
+        '"vllm"',
+        "Which engine it is, for metrics and health: ENGINES.md.",
+    ),
     KeyInfo("replica.api_key_env", API_KEY_ENV, '""', "The variable that holds its API key."),
 )
 

@@ -28,6 +28,17 @@ NO_OVERRIDES: Mapping[str, object] = MappingProxyType({})
 
 
 @attrs.frozen
+class GenericMetrics:
+    """What replicas of the engine ``generic`` call their load; empty: they do not tell it."""
+
+    path: str = "/metrics"
+    running: str = ""
+    waiting: str = ""
+    kv: str = ""
+    tokens: str = ""
+
+
+@attrs.frozen
 class Settings:
     """What the router starts with. ``source`` is the file it came from, None without one.
 
@@ -41,6 +52,7 @@ class Settings:
     blank: bool = False
     api_keys: tuple[ApiKey, ...] = ()
     discovery: tuple[DiscoverySetting, ...] = ()
+    generic: GenericMetrics = attrs.field(factory=GenericMetrics)
 
     @property
     def no_replica(self) -> bool:
@@ -128,6 +140,11 @@ class Draft:
             table[name] = value
         return _CONVERTER.structure(tree, InForce)
 
+    def generic(self) -> GenericMetrics:
+        prefix = "scrape.generic."
+        given = {k.removeprefix(prefix): str(v) for k, v in self.beside.items() if prefix in k}
+        return GenericMetrics(**given)
+
     def blame(self, found: Iterable[Clash], place: str) -> None:
         """Clashes as problems, at the key that was set last; none that a bad value may explain."""
         for clash in found:
@@ -175,6 +192,8 @@ def load(
     draft.problems += [(draft.rank, one) for one in api_keys.clashing(place, draft.api_keys)]
     found = tuple(discovery_of(draft.beside, environ))
     draft.blame((one for one in found if isinstance(one, Clash)), str(named))
+    generic = draft.generic()
+    draft.blame(_without_load(draft.replicas, generic), str(named))
     source = draft.replicas_from
     missing = without_key(source.place, draft.replicas, environ)
     draft.problems += [(source.rank, problem) for problem in missing]
@@ -188,6 +207,7 @@ def load(
         not tables,
         draft.api_keys,
         tuple(one for one in found if not isinstance(one, Clash)),
+        generic,
     )
 
 
@@ -202,6 +222,16 @@ def with_changes(
     draft.blame(clashes(changed), place)
     draft.raise_problems()
     return changed
+
+
+def _without_load(replicas: Iterable[ReplicaSetting], generic: GenericMetrics) -> Iterator[Clash]:
+    """A replica whose load would be read from series that nobody named."""
+    if not (generic.running and generic.waiting) and any(r.engine == "generic" for r in replicas):
+        yield Clash(
+            ("scrape.generic.running", "scrape.generic.waiting"),
+            "is needed, with scrape.generic.waiting, by a replica whose engine is generic",
+            'name both series, or write engine = "none" for one that tells no load',
+        )
 
 
 def _without_replicas(

@@ -1,7 +1,7 @@
 """Replicas as they are configured: ``[[replica]]`` tables and ``--replica [NAME=]URL``."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 
@@ -31,7 +31,7 @@ class ReplicaSetting:
     name: str = attrs.field(validator=_takes(REPLICA_NAME))
     url: str = attrs.field(converter=parse_replica_url)
     models: tuple[str, ...] = attrs.field(default=(), validator=_takes(MODELS))
-    engine: Literal["vllm"] = attrs.field(default="vllm", validator=_takes(ENGINES))
+    engine: str = attrs.field(default="vllm", validator=_takes(ENGINES))
     api_key_env: str = attrs.field(default="", validator=_takes(API_KEY_ENV))
 
 
