@@ -12,8 +12,6 @@ from trioroute.settings import KNOWN_KEYS, SettingsError, load
 @pytest.mark.parametrize(
     "line, key",
     [
-        ("[server]\nheartbeat = 5", "server.heartbeat"),
-        ('[server]\nheartbeat = "often"', "server.heartbeat"),
         ('[discovery.dns]\nname = "f"', "discovery.dns"),
     ],
 )

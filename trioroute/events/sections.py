@@ -165,6 +165,7 @@ class Server:
     access_log: str = "off"
     graceful_timeout_ms: int = 120_000
     settle_ms: int = 1000
+    heartbeat_ms: int = 0
 
 
 @attrs.frozen(kw_only=True)

@@ -1,13 +1,19 @@
 """The data port as an ASGI application: sorts paths, and walks a request through its attempts."""
 
+from functools import partial
+
+import trio
+
 from trioroute.proxy.access_log import Request
 from trioroute.proxy.cors import answer_preflight, is_preflight, with_cors
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.dispatch import AttemptRun
 from trioroute.proxy.door import CHALLENGE, HEALTH_PATHS, Door
 from trioroute.proxy.errors import RouterError
+from trioroute.proxy.headers import harmless_request_id
+from trioroute.proxy.heartbeat import Heartbeat
 from trioroute.proxy.models import models_list
-from trioroute.proxy.passage import Passage, new_passage
+from trioroute.proxy.passage import Passage
 from trioroute.proxy.paths import route
 from trioroute.proxy.reply import send_error, send_whole
 from trioroute.proxy.serving.asgi import ASGIApp, Receive, Scope, Send
@@ -51,7 +57,10 @@ async def _sort(desk: Desk, door: Door, request: Request, receive: Receive, send
     elif path == "/v1/models" and method in READING:
         await send_whole(send, 200, await models_list(desk), b"application/json")
     else:
-        passage = request.passage = new_passage(desk, scope, send, route(method, path), key)
+        headers = scope["headers"]
+        request_id = harmless_request_id(headers) or f"req-{desk.draw():016x}"
+        passage = Passage(desk, scope, send, route(method, path), headers, request_id, key)
+        request.passage = passage
         await _pass_through(passage, receive)
 
 
@@ -71,10 +80,10 @@ async def _pass_through(passage: Passage, receive: Receive) -> None:
     try:
         if not await passage.read(receive):
             return
-        while True:
-            chosen = await passage.choose()
-            if chosen is None or not await AttemptRun(passage, chosen).run():
-                return
+        if passage.streams and desk.settings.server.heartbeat_ms:
+            await _attempts_under_heartbeats(passage)
+        else:
+            await _attempts(passage)
     finally:
         if key is not None:
             desk.keys.leave(key)
@@ -83,6 +92,41 @@ async def _pass_through(passage: Passage, receive: Receive) -> None:
             desk.in_use[request_id] = left
         else:
             del desk.in_use[request_id]
+
+
+async def _attempts(passage: Passage) -> None:
+    while True:
+        chosen = await passage.choose()
+        if chosen is None or not await AttemptRun(passage, chosen).run():
+            return
+
+
+async def _attempts_under_heartbeats(passage: Passage) -> None:
+    """The same, with a task beside it that speaks while nothing else is there to be said."""
+    failure: Exception | None = None
+    heartbeat = passage.heartbeat = Heartbeat(
+        passage.send,
+        passage.request_id,
+        passage.desk.settings.server.heartbeat_ms / 1000,
+        partial(_may_begin, passage),
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(heartbeat.run)
+        try:
+            await _attempts(passage)
+        except Exception as error:
+            failure = error  # raised outside the nursery, as what it is
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+def _may_begin(passage: Passage) -> bool:
+    """Whether a byte may go to the client: the decision in force is in the log."""
+    desk, chosen = passage.desk, passage.chosen
+    if chosen is None:
+        return False
+    return desk.settings.log.gate == "off" or desk.journal.is_durable(chosen.number)
 
 
 async def _health(desk: Desk, method: str, send: Send) -> None:

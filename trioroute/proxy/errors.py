@@ -58,3 +58,19 @@ def error_body(code: str, message: str, status: int, param: str | None = None) -
 def error_event(code: str, message: str, status: int) -> bytes:
     """The same as one server-sent event: how a stream that began is told from a whole one."""
     return b"data: " + error_body(code, message, status) + b"\n\n"
+
+
+def event_of_answer(status: int, body: bytes) -> bytes:
+    """A replica's own error as an event: its JSON where it has one, in OpenAI's shape."""
+    try:
+        told = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        told = None
+    if isinstance(told, dict) and isinstance(told.get("error"), dict):
+        return b"data: " + orjson.dumps({"error": told["error"]}) + b"\n\n"
+    if isinstance(told, dict) and isinstance(told.get("message"), str):
+        text = told["message"]  # vLLM's shape before it took OpenAI's
+    else:
+        text = body[:500].decode("utf-8", "replace")
+    message = f"the replica answered {status} and no event stream: {text}"
+    return error_event("upstream_failed", message, status if status >= 400 else 502)

@@ -34,6 +34,8 @@ class Intake:
     body: bytes = attrs.field(repr=False)
     project: str = ""
     """Of the API key; it goes before the header, which anybody can send."""
+    streams: bool = attrs.field(default=False, init=False)
+    """Whether it asks for its answer as an event stream; known once the profile is read."""
     _first: dict[bytes, bytes] = attrs.field(init=False, repr=False)
     """The first value of each header: a dozen names are asked for."""
 
@@ -43,6 +45,7 @@ class Intake:
     def profile(self) -> Profile:
         """Raises UnusableBody where the request cannot be understood and has to be."""
         parsed = self._parsed_body()
+        self.streams = self.route.inference and parsed.get("stream") is True
         pins = self.state.settings.pins
         response = self.route.response_id or parsed.get("previous_response_id")
         digest: str | None = None

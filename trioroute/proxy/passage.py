@@ -25,8 +25,9 @@ from trioroute.policy.weigh import weight_m
 from trioroute.proxy.alias import with_model
 from trioroute.proxy.body import UnusableBody
 from trioroute.proxy.desk import Desk
-from trioroute.proxy.errors import RouterError
-from trioroute.proxy.headers import RawHeaders, harmless_request_id
+from trioroute.proxy.errors import RouterError, error_event
+from trioroute.proxy.headers import RawHeaders
+from trioroute.proxy.heartbeat import Heartbeat
 from trioroute.proxy.intake import Intake
 from trioroute.proxy.paths import Route
 from trioroute.proxy.reply import send_error
@@ -74,6 +75,8 @@ class Passage:
     earlier: tuple[int, ...] = ()
     had_500: bool = False
     answered: bool = False
+    streams: bool = False
+    heartbeat: Heartbeat | None = None
     started_ns: int = attrs.field(factory=time.perf_counter_ns)
 
     @property
@@ -110,6 +113,7 @@ class Passage:
             self.key.project if self.key is not None else "",
         )
         self.profile = intake.profile()
+        self.streams = intake.streams
 
     async def _name_the_model(self, model: str) -> None:
         """A replica is asked for a model by its own name, whatever alias the client used."""
@@ -289,11 +293,8 @@ class Passage:
             self.desk.router.handle(command)
 
     async def answer(self, error: RouterError, extra: RawHeaders = ()) -> None:
+        """Raises BrokenEnding behind it where a heartbeat has begun the answer."""
         self.answered = True
+        if self.heartbeat is not None and await self.heartbeat.hush():
+            await self.heartbeat.break_off(error_event(error.code, error.message, error.status))
         await send_error(self.send, error, self.request_id, extra)
-
-
-def new_passage(desk: Desk, scope: Scope, send: Send, route: Route, key: ApiKey | None) -> Passage:
-    headers = scope["headers"]
-    request_id = harmless_request_id(headers) or f"req-{desk.draw():016x}"
-    return Passage(desk, scope, send, route, headers, request_id, key)

@@ -1,13 +1,19 @@
 """Passing a response on, byte for byte, as it comes; and ending it as it ended."""
 
+from contextlib import suppress
+
 from trioroute.proxy.attempt import Attempt
-from trioroute.proxy.errors import error_event
+from trioroute.proxy.errors import error_event, event_of_answer
 from trioroute.proxy.first_event import next_chunk
 from trioroute.proxy.headers import to_client
+from trioroute.proxy.heartbeat import Heartbeat
 from trioroute.proxy.serving.asgi import BrokenEnding
 from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.upstream.message import Answer
 from trioroute.proxy.verdict import of_error, of_error_event
+
+TOLD_MAX = 64 * 1024
+"""Of an error's body, where it has to become an event."""
 
 
 class Relay:
@@ -80,6 +86,12 @@ class Relay:
 
     async def _start(self) -> None:
         attempt = self._attempt
+        heartbeat = attempt.passage.heartbeat
+        if heartbeat is not None and await heartbeat.hush():
+            self.began = True
+            if not (self._response.status == 200 and self._event_stream and self._readable):
+                await self._tell_in_the_stream(heartbeat)
+            return
         ours = [
             (b"x-request-id", attempt.passage.request_id.encode("ascii")),
             *attempt.own_headers(),
@@ -93,6 +105,19 @@ class Relay:
                 "headers": headers,
             }
         )
+
+    async def _tell_in_the_stream(self, heartbeat: Heartbeat) -> None:
+        """The client was promised a 200 event stream before the replica answered otherwise."""
+        stream = self._attempt.stream
+        assert stream is not None
+        status, told = self._response.status, self._first
+        with suppress(UpstreamError):
+            while len(told) < TOLD_MAX and (more := await next_chunk(stream)) is not None:
+                told += more
+        if status < 400:
+            self._attempt.ending.settle("upstream_error", "protocol", "none")
+        self._settle_whole()
+        await heartbeat.break_off(event_of_answer(status, told))
 
     def _settle_whole(self) -> None:
         """The replica ended its answer properly: what the answer was decides the outcome."""

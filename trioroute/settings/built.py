@@ -48,6 +48,7 @@ _CORS = "Origins that browsers may call from, or *; empty: CORS is the engines' 
 _ACCESS = "Where one JSON line a request goes: off, stderr or a file."
 _ALIASES = "Other names for models; the replica is asked for the model by its own name."
 _SETTLE = "After SIGTERM, how long new requests are still taken while readiness already fails."
+_HEARTBEAT = "Time between SSE comments to a streaming client while prefill lasts; 0: none."
 _REVEAL = "Whether responses carry the x-trioroute-replica and x-trioroute-reason headers."
 _AUTH = "Whether the client's credentials go on to the replica; not where API keys are set here."
 _TOKEN_ENV = "Variable with the admin port's token; needed when admin is not on loopback."
@@ -80,6 +81,7 @@ SECTIONS: tuple[KeyInfo, ...] = (
         ("access_log", text(empty=False, says="off, stderr or a file"), '"off"', _ACCESS),
         ("graceful_timeout", duration(0), '"120s"', _GRACE),
         ("settle", duration(0), '"1s"', _SETTLE),
+        ("heartbeat", duration(0), "0", _HEARTBEAT),
     ),
     *section(
         "timeouts",

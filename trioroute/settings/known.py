@@ -30,7 +30,7 @@ REPLICA: tuple[KeyInfo, ...] = (
 )
 
 _SECTION_ORDER = tuple(dict.fromkeys(row.key.split(".")[0] for row in SECTIONS))
-_FILE_KEYS = (*SECTIONS, *BESIDE, *unbuilt.SERVER)
+_FILE_KEYS = (*SECTIONS, *BESIDE)
 
 KNOWN_KEYS: Mapping[str, KeyInfo] = table_of(
     (

@@ -29,6 +29,7 @@ RELOADED_KEYS = frozenset(
         "server.api_keys_file",
         "server.cors_origins",
         "server.forward_client_auth",
+        "server.heartbeat",
         "server.reveal",
         "server.graceful_timeout",
         "server.settle",
