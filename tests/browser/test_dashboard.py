@@ -103,6 +103,26 @@ def test_a_click_on_a_decision_draws_who_dropped_out_where(fleet: Fleet, page: P
     assert page.problems == []
 
 
+def test_a_token_in_the_address_opens_it(fleet: Fleet, page: Page, tmp_path: Path) -> None:
+    config = tmp_path / "r.toml"
+    config.write_text(
+        '[server]\nadmin_token_env = "TOKEN_HERE"\n'
+        f'[[replica]]\nname = "gpu1"\nurl = "{fleet.engines[0].url}"\n'
+    )
+    router = RouterProcess(
+        tmp_path, [], env={"TOKEN_HERE": "a-token-of-some-length"}, config=config
+    )
+    fleet.routers.append(router)
+    router.ready()
+    page.open(router.admin.replace("//", "//admin:a-token-of-some-length@"))
+    shows(page, "status", "following the log")
+    decision = ask(router)
+    page.wait(f"{DECISION}?.innerText === {decision!r}")
+    page.look(f"{DECISION}.click()")
+    shows(page, "sentence", f"{decision} went to gpu1")
+    assert page.problems == []
+
+
 def test_it_goes_on_when_the_router_comes_back(fleet: Fleet, page: Page) -> None:
     router = fleet.router().ready()
     page.open(router.admin)
@@ -127,6 +147,7 @@ def test_it_goes_on_when_the_router_comes_back(fleet: Fleet, page: Page) -> None
 def test_nothing_runs_over_the_side_on_wide_and_narrow_screens_in_light_and_dark(
     fleet: Fleet, page: Page
 ) -> None:
+    fleet.engine(name="inference.vllm-qwen3-32b-instruct-7f9c4b8d5-x2x9z.node-0017.example")
     router = fleet.router().ready()
     page.open(router.admin)
     for number in range(6):

@@ -1,21 +1,26 @@
 """The log as a stream: in order, from memory or the log; no watcher costs more than a page."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import attrs
 import pytest
 import trio
 import trio.testing
+from hypercorn.typing import ASGIFramework, ASGIReceiveCallable, ASGISendCallable, Scope
 
 from eventlog.errors import StoreFailed
 from tests.observe.rig import Rig
-from trioroute.observe import Feed, Seen
+from trioroute.observe import Feed, Seen, event_stream
 from trioroute.observe.answer import Answer
 from trioroute.observe.event_stream import TAKES_AT_MOST_S, WATCHERS_MAX, EventStream, StreamDesk
 from trioroute.observe.feed import BODY_MAX, MEMORY_EVENTS, PAGE_BYTES, PAGE_EVENTS
+from trioroute.proxy.serving.asgi import ASGIApp
+from trioroute.proxy.serving.limits import ServerLimits
+from trioroute.proxy.serving.server import serve_http
 
 
 def blocks(page: bytes) -> list[dict[str, Any]]:
@@ -226,3 +231,59 @@ def test_a_bad_question_is_400_and_says_what_to_ask(rig: Rig, query: bytes) -> N
     assert isinstance(refused, Answer)
     assert refused.status == 400
     assert b"such as 42" in refused.body or b"there are: " in refused.body
+
+
+@asynccontextmanager
+async def served(app: ASGIFramework) -> AsyncIterator[int]:
+    """The port of the server that ``serve`` uses."""
+    async with trio.open_nursery() as nursery:
+        serve = partial(serve_http, cast("ASGIApp", app), ["127.0.0.1:0"], ServerLimits())
+        bound = await nursery.start(partial(serve, shutdown=trio.Event()))
+        yield bound[0][1]
+        nursery.cancel_scope.cancel()
+
+
+async def until(check: Callable[[], bool]) -> None:
+    with trio.fail_after(20):
+        while not check():  # noqa: ASYNC110 - what the far end does sets no event here
+            await trio.sleep(0.01)
+
+
+def streaming(desk: StreamDesk, query: bytes) -> ASGIFramework:
+    async def app(_: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        await receive()
+        stream = opened(desk, query)
+        head = stream.answer.head(endless=True)
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await stream.run(send)
+
+    return app
+
+
+async def test_a_real_client_that_reads_nothing_is_let_go(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "TAKES_AT_MOST_S", 0.3)
+    rig.live("a")
+    desk = StreamDesk(rig.feed())
+    body = json.dumps("x" * (BODY_MAX - 2)).encode()
+    desk.feed.past = lambda after, _: [Seen(after + 1, 1, "Gap", body)]
+    rig.log.taken *= 200  # more than sockets hold
+    async with served(streaming(desk, b"since=0")) as port:
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        async with stream:
+            await stream.send_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            await until(lambda: desk.watching == 1)
+            await until(lambda: desk.watching == 0)
+
+
+async def test_a_watcher_that_leaves_frees_its_place_at_once(rig: Rig) -> None:
+    rig.live("a")
+    desk = StreamDesk(rig.feed())
+    async with served(streaming(desk, b"")) as port:
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        async with stream:
+            await stream.send_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert b"200 OK" in await stream.receive_some()
+            assert desk.watching == 1
+        await until(lambda: desk.watching == 0)

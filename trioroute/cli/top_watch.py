@@ -121,8 +121,12 @@ class Watched:
 
 
 def _words(kind: str, at_ms: int, body: dict[str, Any]) -> str:
+    if "omitted_bytes" in body:
+        return f"{kind}, too long to be told"
     if kind == "Started":
         return f"router started, release {body['release']}"
+    if kind == "Gap" and body.get("unlogged"):
+        return f"{body['unlogged']} responses went out unlogged"
     if kind == "Refused":
         return f"refused: {body['code']}"
     if kind == "Orphaned":

@@ -20,7 +20,9 @@ TAKES_AT_MOST_S = 15.0
 """A watcher that does not take a page in this time is let go; it comes back with its last id."""
 
 _VERSION = re.compile(r"[0-9]{1,18}")
-_HEAD = Answer(200, "text/event-stream", b"")
+_HEAD = Answer(200, "text/event-stream", b"", ((b"x-accel-buffering", b"no"),))
+"""Nginx, if one stands before, passes each event on at once."""
+
 _FIRST = b"retry: 1000\n\n"
 
 

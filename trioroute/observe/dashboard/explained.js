@@ -53,7 +53,8 @@ const explain = async (router, version) => {
   for (const id of ["steps", "picture", "reasons", "ending"]) at(id).replaceChildren();
   at("explained").showModal();
   try {
-    const answer = await fetch(`/decisions/${encodeURIComponent(router)}/${version}`);
+    const answer = await fetch(
+      address(`/decisions/${encodeURIComponent(router)}/${version}`));
     const told = await answer.json();
     if (!answer.ok) throw new Error(told.error.message);
     if (at("explained-title").textContent.endsWith(`/${version}`)) showExplanation(told);

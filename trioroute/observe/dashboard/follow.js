@@ -8,6 +8,8 @@ let seen = null;
 let newestMs = 0;
 let router = "";
 const more = id => { at(id).textContent = Number(at(id).textContent) + 1; };
+/* Without a user and password that the page's own address may carry: fetch refuses those. */
+const address = path => location.origin + path;
 const tell = (text, trouble) => {
   if (at("status").textContent === text) return;
   at("status").textContent = text;
@@ -35,7 +37,7 @@ const follow = position => {
   if (seen === null || seen > position || position - seen > PAST_EVENTS) {
     seen = Math.max(0, position - PAST_EVENTS);
   }
-  const opened = new EventSource(`/events?since=${seen}&kinds=${KINDS.join(",")}`);
+  const opened = new EventSource(address(`/events?since=${seen}&kinds=${KINDS.join(",")}`));
   source = opened;
   const note = event => { seen = Number(event.lastEventId); };
   opened.onmessage = event => {
@@ -52,7 +54,7 @@ const follow = position => {
 const refresh = async () => {
   let wait = LOOK_MS;
   try {
-    const answer = await fetch("/state?with=traffic_share&with=score",
+    const answer = await fetch(address("/state?with=traffic_share&with=score"),
       {signal: AbortSignal.timeout(5000)});
     if (!answer.ok) throw new Error("status " + answer.status);
     const state = await answer.json();
