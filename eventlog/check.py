@@ -127,9 +127,10 @@ def check_log(
         for page in _pages(file, following, end, walk):
             if first:
                 first = False
-                found.begins_at = page[0].seq
-                walk.head = Head() if page[0].seq == 1 else start
-                found.anchored = walk.head is not None
+                found.begins_at = files[0].first or page[0].seq
+                if not found.bad:  # else what comes before this page is told as lost
+                    walk.head = Head() if found.begins_at == 1 else start
+                    found.anchored = walk.head is not None
             walk.take(page, file)
             if progress is not None:
                 progress(page[-1].seq, max(end, page[-1].seq))
@@ -175,7 +176,7 @@ def _pages(
 def _page(
     reader: SegmentReader, file: SegmentFile, after: int, last: int, walk: _Walk
 ) -> list[Record]:
-    """The next readable rows, few at a time around damage; empty at the end of the file."""
+    """The next readable rows, one by one behind damage; empty at the end of the file."""
     limit, skipped = PAGE, 0
     while True:
         try:
@@ -189,8 +190,9 @@ def _page(
                 walk.head = None
             return page
         if limit > 1:
-            limit //= 10
+            limit = 1
         elif after + skipped >= last:
+            last = max(last, after + 1)  # where the end cannot be read, it is not known
             walk.tell(Bad(after + 1, last, str(file.path), reason))
             walk.head = None
             return []

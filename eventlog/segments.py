@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from eventlog.errors import LogMissing
+from eventlog.errors import LogDamaged, LogMissing
 from eventlog.record import Head, Record
 from eventlog.schema import check_format, log_error
 
@@ -128,8 +128,31 @@ class SegmentReader:
             return self._connection.execute(sql, parameters).fetchall()
 
     def read(self, after: int, limit: int) -> list[Record]:
-        """Rows with ``seq > after``."""
-        return [Record(*row) for row in self._query(READ, after, limit)]
+        """Rows with ``seq > after``; those before damage are given before it is raised."""
+        try:
+            return [Record(*row) for row in self._query(READ, after, limit)]
+        except LogDamaged as damage:
+            if limit == 1:
+                raise LogDamaged(str(self._path), after + 1, damage.reason) from damage
+            return self._before_damage(after, limit)
+
+    def _before_damage(self, after: int, limit: int) -> list[Record]:
+        """What can be read of a page that cannot be read as a whole, half as many at a time.
+
+        Raises LogDamaged if that is nothing.
+        """
+        rows: list[Record] = []
+        while limit > 1:
+            limit = (limit + 1) // 2
+            try:
+                page = self._query(READ, rows[-1].seq if rows else after, limit)
+            except LogDamaged as damage:
+                reason = damage.reason
+                continue
+            rows += [Record(*row) for row in page]
+        if not rows:
+            raise LogDamaged(str(self._path), after + 1, reason)
+        return rows
 
     def read_stream(self, stream: str, after: int, limit: int) -> list[Record]:
         """Rows of ``stream`` with ``version > after``."""

@@ -130,6 +130,37 @@ def test_a_zeroed_page_costs_its_rows_and_no_others(log: Path) -> None:
     assert found.holds[-1][1] == ROWS
 
 
+def test_whatever_page_is_zeroed_all_rows_but_its_own_hold(log: Path) -> None:
+    path = log / "log-401.sqlite"
+    whole = path.read_bytes()
+    costly = 0
+    for page in range(4, pages_of(path)):
+        garble(path, page)
+        found = check_log(log)
+        costly += bool(found.bad)
+        lost = sum(bad.last - bad.first + 1 for bad in found.bad)
+        assert lost <= 100
+        assert sum(last - first + 1 for first, last in found.holds) == ROWS - lost
+        assert (found.begins_at, found.anchored) == (1, True)
+        path.write_bytes(whole)
+    assert costly > 2
+
+
+def test_damage_at_the_very_beginning_is_lost_and_not_retired(tmp_path: Path) -> None:
+    store = SqliteStore.open(tmp_path, sync="normal")
+    store.append("a", some_entries(ROWS), 0)
+    store.close()
+    path = tmp_path / "log-1.sqlite"
+    connection = sqlite3.connect(path)
+    chain = connection.execute("SELECT chain FROM events WHERE seq = 1").fetchone()[0]
+    connection.close()
+    garble(path, path.read_bytes().index(chain) // 4096)
+    found = check_log(tmp_path)
+    assert [bad.first for bad in found.bad] == [1]
+    assert found.begins_at == 1
+    assert found.holds == [(found.bad[0].last + 1, ROWS)]
+
+
 @pytest.mark.parametrize("damage", ["header", "gone"])
 def test_a_whole_segment_that_is_lost_leaves_the_others(log: Path, damage: str) -> None:
     path = log / "log-401.sqlite"

@@ -65,6 +65,28 @@ def test_a_row_changed_on_disk_is_named(tmp_path: Path) -> None:
     assert "chain" in found.difference.text
 
 
+def test_a_page_that_cannot_be_read_is_named_by_its_first_row_after_those_before_it(
+    tmp_path: Path,
+) -> None:
+    with closing(SqliteStore.open(tmp_path / "log", sync="normal")) as store:
+        store_of(busy_day(600).log.entries, store)
+    path = tmp_path / "log" / "log-1.sqlite"
+    with closing(sqlite3.connect(path)) as base:
+        victim = 200
+        query = "SELECT chain FROM events WHERE seq = ?"
+        chain = base.execute(query, (victim,)).fetchone()[0]
+    data = bytearray(path.read_bytes())
+    begin = data.index(chain) // 4096 * 4096
+    data[begin : begin + 4096] = bytes(4096)
+    path.write_bytes(data)
+    with SqliteReader.open(path) as reader:
+        found = verify(Source(reader))
+    assert found.difference is not None
+    assert found.difference.what == "damaged"
+    assert victim - 100 < found.difference.seq <= victim
+    assert found.events == found.difference.seq - 1
+
+
 def test_a_missing_row_is_named(tmp_path: Path) -> None:
     found = verify_after(tmp_path, busy_day(60), "DELETE FROM events WHERE seq = 30")
     assert found.difference is not None
