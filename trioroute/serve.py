@@ -38,7 +38,7 @@ from trioroute.upkeep import Archiving, Retaining, Snapshotting
 logger = logging.getLogger("trioroute")
 
 TICK_S = 0.5
-LOOP_LAG_EVERY_MS = 250
+LOOP_LAG_EVERY_MS = 50
 CONNECTIONS_MAX = 8192
 NO_LIMIT_MS = 1_000_000_000
 """Eleven days: what a limit of 0 (off) is where a number is needed."""
