@@ -38,6 +38,7 @@ class Relay:
         ending, tap, watched = attempt.ending, attempt.ending.tap, self._watched
         ending.first_byte_ms = self._now_ms()
         await self._start()
+        attempt.passage.body = b""  # nothing is sent again from here on; streams last for minutes
         chunk: bytes | None = self._first
         try:
             while chunk is not None:

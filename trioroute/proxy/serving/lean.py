@@ -93,14 +93,22 @@ class LeanConnection:
                     raise refusal
             if request.upgrade == b"websocket":
                 raise NO_WEBSOCKET
-            body = b""
-            if request.content_length or request.chunked:
-                taken = await self._read_body(request)
-                if taken is None:
-                    return False
-                body = taken
-            if self._wire.client.gone or not await self._answer(request, body):
+            exchange = await self._received(request)
+            if exchange is None or self._wire.client.gone:
                 return False
+            if not await self._answer(request, exchange):
+                return False
+
+    async def _received(self, request: RequestHead) -> Exchange | None:
+        """The whole request, or None when the client left first.
+
+        Only the exchange holds the body, until the application takes it: who is done with it early
+        can free it, while its answer streams for minutes.
+        """
+        body: bytes | None = b""
+        if request.content_length or request.chunked:
+            body = await self._read_body(request)
+        return None if body is None else Exchange(self._hub, self._wire, request, body)
 
     async def _read_head(self) -> bytes | None:
         """One head with its empty line; None when the connection ends before the next request."""
@@ -207,10 +215,10 @@ class LeanConnection:
         pace.brought(len(data), trio.current_time())
         return data
 
-    async def _answer(self, request: RequestHead, body: bytes) -> bool:
+    async def _answer(self, request: RequestHead, exchange: Exchange) -> bool:
         """Run the application; returns whether the connection can take another request."""
         wire = self._wire
-        exchange = self._exchange = Exchange(self._hub, wire, request, body)
+        self._exchange = exchange
         failed = False
         try:
             wire.scope = self._scope
