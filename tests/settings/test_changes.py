@@ -27,7 +27,6 @@ def test_no_change_is_the_same_settings() -> None:
         ("policy.slack.session", "four", "is not a whole number"),
         ("policy.slack.session", True, "is not a whole number"),
         ("policy.name", "magic", "is not one of the choices"),
-        ("discovery.dns", "5s", "is not built yet"),
         ("replicas", "http://a", "is not a known key"),
         ("replica.url", "http://a", "is not a known key"),
         ("eject.cooldown", "10m", "is longer than eject.cooldown_max"),

@@ -6,6 +6,7 @@ import pytest
 
 from tests.settings.writing import loaded, problem
 from trioroute.settings import (
+    DnsDiscovery,
     FileDiscovery,
     GpuStackDiscovery,
     KubernetesDiscovery,
@@ -18,9 +19,11 @@ PODS = '[discovery.kubernetes]\nselector = "app=vllm"\n'
 
 
 def test_each_section_is_a_source(tmp_path: Path) -> None:
-    found = loaded(tmp_path, f'[discovery.file]\npath = "l.json"\n{STACK}{PODS}port = 8000')
+    names = '[discovery.dns]\nname = "vllm.local"\nport = 80\n'
+    found = loaded(tmp_path, f'[discovery.file]\npath = "l.json"\n{names}{STACK}{PODS}port = 8000')
     assert found.discovery == (
         FileDiscovery("l.json"),
+        DnsDiscovery("vllm.local", 80),
         GpuStackDiscovery("http://stack:80"),
         KubernetesDiscovery("app=vllm", port="8000"),
     )
@@ -44,6 +47,8 @@ def test_a_variable_sets_a_key() -> None:
         ('[discovery.gpustack]\nmodel = "m"', "discovery.gpustack.model", "nothing is looked for"),
         (f'{STACK}token_env = "NOT_SET"', "discovery.gpustack.token_env", "is not set"),
         ('[discovery.gpustack]\nurl = "stack"', "discovery.gpustack.url", "does not start with"),
+        ("[discovery.dns]\nport = 80", "discovery.dns.port", "nothing is looked for"),
+        ('[discovery.dns]\nname = "a b"', "discovery.dns.name", "right form"),
         ("[discovery.kubernetes]\nport = 80", "discovery.kubernetes.port", "nothing is looked for"),
         (f"{PODS}port = 70000", "discovery.kubernetes.port", "is no port"),
         (f"{PODS}port = true", "discovery.kubernetes.port", "is no port"),

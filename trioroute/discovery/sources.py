@@ -6,7 +6,7 @@ from trioroute.discovery.file import FileSource
 from trioroute.discovery.found import Source
 from trioroute.discovery.gpustack import GpuStackSource
 from trioroute.discovery.kubernetes import KubernetesSource, in_cluster
-from trioroute.settings import DiscoverySetting, FileDiscovery, KubernetesDiscovery
+from trioroute.settings import DiscoverySetting, DnsDiscovery, FileDiscovery, KubernetesDiscovery
 
 
 def source_of(setting: DiscoverySetting, environ: Mapping[str, str]) -> Source:
@@ -16,5 +16,9 @@ def source_of(setting: DiscoverySetting, environ: Mapping[str, str]) -> Source:
     if isinstance(setting, KubernetesDiscovery):
         server = in_cluster(environ)
         return KubernetesSource(server, setting.selector, setting.namespace, setting.port)
+    if isinstance(setting, DnsDiscovery):
+        from trioroute.discovery.dns import DnsSource  # here: dnspython is for those who ask DNS
+
+        return DnsSource(setting.name, setting.port, setting.scheme)
     token = environ.get(setting.token_env, "") if setting.token_env else ""
     return GpuStackSource(setting.url, token, setting.model)

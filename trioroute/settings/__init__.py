@@ -13,6 +13,7 @@ from trioroute.settings.api_keys import ApiKey as ApiKey
 from trioroute.settings.api_keys import key_digest as key_digest
 from trioroute.settings.api_keys import new_key as new_key
 from trioroute.settings.discovery import DiscoverySetting as DiscoverySetting
+from trioroute.settings.discovery import DnsDiscovery as DnsDiscovery
 from trioroute.settings.discovery import FileDiscovery as FileDiscovery
 from trioroute.settings.discovery import GpuStackDiscovery as GpuStackDiscovery
 from trioroute.settings.discovery import KubernetesDiscovery as KubernetesDiscovery

@@ -12,7 +12,7 @@ from trioroute.settings.addresses import parse_replica_url, url_shown
 from trioroute.settings.checks import Clash
 from trioroute.settings.errors import BadValue
 from trioroute.settings.keys import KeyInfo
-from trioroute.settings.kinds import Kind, text, variable
+from trioroute.settings.kinds import Kind, choice, number, text, variable
 
 
 def _server_url(value: object) -> str:
@@ -83,7 +83,22 @@ KUBERNETES = (
         "Name or number of the API's port; empty: the only one of a slice.",
     ),
 )
-KEYS: tuple[KeyInfo, ...] = (*FILE, *GPUSTACK, *KUBERNETES)
+DNS = (
+    KeyInfo(
+        "discovery.dns.name",
+        text(empty=True, pattern=r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,253}", says="name in the DNS"),
+        '""',
+        "A name whose addresses are replicas; empty: none.",
+    ),
+    KeyInfo(
+        "discovery.dns.port",
+        number(0, 65_535),
+        "0",
+        "The replicas' port; 0: the name has SRV records, which tell it.",
+    ),
+    KeyInfo("discovery.dns.scheme", choice("http", "https"), '"http"', "What the replicas speak."),
+)
+KEYS: tuple[KeyInfo, ...] = (*FILE, *DNS, *GPUSTACK, *KUBERNETES)
 
 
 @attrs.frozen
@@ -111,7 +126,16 @@ class KubernetesDiscovery:
     port: str = ""
 
 
-DiscoverySetting = FileDiscovery | GpuStackDiscovery | KubernetesDiscovery
+@attrs.frozen
+class DnsDiscovery:
+    """A name in the DNS. Port 0: it has SRV records."""
+
+    name: str
+    port: int = 0
+    scheme: str = "http"
+
+
+DiscoverySetting = FileDiscovery | DnsDiscovery | GpuStackDiscovery | KubernetesDiscovery
 
 
 def discovery_of(
@@ -124,6 +148,11 @@ def discovery_of(
 
     if told("file.path"):
         yield FileDiscovery(told("file.path"))
+    if told("dns.name"):
+        port = int(told("dns.port") or 0)
+        yield DnsDiscovery(told("dns.name"), port, told("dns.scheme") or "http")
+    elif told("dns.port") not in ("", "0"):
+        yield from _useless("dns", "name", ("port",), told)
     yield from _useless("gpustack", "url", ("token_env", "model"), told)
     if told("gpustack.url"):
         token_env = told("gpustack.token_env")

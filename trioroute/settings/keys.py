@@ -1,4 +1,4 @@
-"""Every key of ``trioroute.toml``: what it takes, its default, what it means, whether it works."""
+"""Every key of ``trioroute.toml``: what it takes, its default, what it means."""
 
 import difflib
 from collections.abc import Mapping
@@ -8,16 +8,12 @@ import attrs
 
 from trioroute.settings.kinds import Kind
 
-NEVER = object()
-
 
 @attrs.frozen
 class KeyInfo:
     """One key. ``default`` is TOML text, or words for what has none.
 
     ``field`` is its dotted path in ``events.sections.InForce``, empty where none is needed.
-    ``reason`` says why it is not built, empty when it is. An unbuilt key may be set only to
-    ``off``, the value that changes nothing; ``NEVER`` if every value would promise something.
     """
 
     key: str
@@ -25,12 +21,6 @@ class KeyInfo:
     default: str
     doc: str
     field: str = ""
-    reason: str = ""
-    off: object = NEVER
-
-    @property
-    def built(self) -> bool:
-        return not self.reason
 
     @property
     def variable(self) -> str:
@@ -44,7 +34,7 @@ Row = tuple[str, Kind, str, str]
 
 
 def section(name: str, *rows: Row) -> tuple[KeyInfo, ...]:
-    """The built keys of a section, each with the field it is kept in."""
+    """The keys of a section, each with the field it is kept in."""
     return tuple(
         KeyInfo(f"{name}.{key}", kind, default, doc, field=f"{name}.{key}{kind.suffix}")
         for key, kind, default, doc in rows

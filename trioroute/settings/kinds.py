@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import attrs
 
@@ -109,23 +109,18 @@ def truth() -> Kind:
     return Kind("true | false", parse, from_text)
 
 
-def choice(*words: str, unbuilt: Mapping[str, str] | None = None, other: str = "") -> Kind:
-    """One of ``words``. ``unbuilt`` are words that are documented but not built, with the reason;
-    ``other`` is the reason where no other word is built."""
-    reasons = unbuilt or {}
+def choice(*words: str) -> Kind:
+    """One of ``words``."""
 
     def parse(value: object) -> str:
         allowed = " or ".join(shown(word) for word in words)
         if not isinstance(value, str):
             raise BadValue("is not a text", f"write {allowed}")
-        if value in words:
-            return value
-        reason = reasons.get(value, other)
-        if reason:
-            raise BadValue(f"is not built yet: {reason}", f"write {allowed}")
-        raise BadValue("is not one of the choices", f"write {allowed}")
+        if value not in words:
+            raise BadValue("is not one of the choices", f"write {allowed}")
+        return value
 
-    return Kind(" | ".join((*words, *(f"{word} (not built yet)" for word in reasons))), parse)
+    return Kind(" | ".join(words), parse)
 
 
 def text(*, empty: bool, pattern: str | None = None, says: str = "text") -> Kind:

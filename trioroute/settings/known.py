@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from trioroute.settings import discovery, unbuilt
+from trioroute.settings import discovery
 from trioroute.settings.addresses import parse_replica_url, url_shown
 from trioroute.settings.built import (
     API_KEY_ENV,
@@ -37,10 +37,9 @@ KNOWN_KEYS: Mapping[str, KeyInfo] = table_of(
         *sorted(_FILE_KEYS, key=lambda row: _SECTION_ORDER.index(row.key.split(".")[0])),
         *REPLICA,
         *discovery.KEYS,
-        *unbuilt.DISCOVERY,
     )
 )
-"""Every documented key, in the order of the documentation. ``info.built`` tells what works."""
+"""Every documented key, in the order of the documentation."""
 
 BY_VARIABLE: Mapping[str, KeyInfo] = {
     info.variable: info for info in KNOWN_KEYS.values() if info.variable

@@ -119,7 +119,7 @@ class Draft:
         told = info.kind.show(value)
         self.taken[info.key] = Taken(self.rank, given.place, told)
         try:
-            parsed = _parse(info, value)
+            parsed = info.kind.parse(value)
         except BadValue as bad:
             self.bad.add(info.key)
             problem = Problem(given.place, info.key, told, bad.message, bad.remedy)
@@ -242,18 +242,6 @@ def _without_replicas(
             yield sources.unknown(place, key)
         else:
             yield from sources.from_overrides({key: value}, place)
-
-
-def _parse(info: KeyInfo, value: object) -> object:
-    if info.built:
-        return info.kind.parse(value)
-    try:
-        changes_nothing = info.kind.parse(value) == info.off
-    except BadValue:
-        changes_nothing = False
-    if not changes_nothing:
-        raise BadValue(f"is not built yet: {info.reason}", "remove it")
-    return value
 
 
 def _strict(kind: type) -> Callable[[object, object], object]:

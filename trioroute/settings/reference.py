@@ -55,28 +55,14 @@ api_key_env = "GPU2_KEY"
 ```
 """
 
-UNBUILT = """\
-
-## Not built yet
-
-These keys have their names and defaults fixed, so that a file need not change later. Setting one to
-a value that would promise something is an error; the value that changes nothing is accepted where
-there is one.
-
-| key | default | meaning | today |
-|---|---|---|---|
-"""
-
 
 def reference_page() -> str:
     """The whole page, as Markdown."""
-    built = [info for info in KNOWN_KEYS.values() if info.built]
-    sections = dict.fromkeys(_section(info) for info in built)
+    every = list(KNOWN_KEYS.values())
+    sections = dict.fromkeys(_section(info) for info in every)
     parts = [
         INTRODUCTION,
-        *(_table(name, (info for info in built if _section(info) == name)) for name in sections),
-        UNBUILT,
-        *(_unbuilt_row(info) for info in KNOWN_KEYS.values() if not info.built),
+        *(_table(name, (info for info in every if _section(info) == name)) for name in sections),
     ]
     return "".join(parts)
 
@@ -97,16 +83,12 @@ def _section_lines(title: str, rows: Iterable[KeyInfo]) -> Iterator[str]:
         yield f"| `{info.key}` | {_default(info)} | {_cell(info.kind.name)} | {_cell(doc)} |\n"
 
 
-def _unbuilt_row(info: KeyInfo) -> str:
-    return f"| `{info.key}` | {_default(info)} | {_cell(info.doc)} | {_cell(info.reason)} |\n"
-
-
 def _default(info: KeyInfo) -> str:
     """TOML as code; the words of a key that has no default as words."""
     return info.default if info.default in _WORDS else f"`{info.default}`"
 
 
-_WORDS = ("host:port", "required", "absent")
+_WORDS = ("host:port", "required")
 
 
 def _cell(text: str) -> str:

@@ -117,7 +117,7 @@ def from_environment(
 
 
 def _key_of(variable: str) -> str | None:
-    """The key of a variable; what lies in a table that is one key (``discovery.dns``) is its."""
+    """The key of a variable; what lies in a table that is one key (``server.api_keys``) is its."""
     info = BY_VARIABLE.get(variable)
     if info is not None:
         return info.key
