@@ -154,7 +154,9 @@ def test_nothing_runs_over_the_side_on_wide_and_narrow_screens_in_light_and_dark
         decision = ask(router, f"a rather different question {number} " * 20)
     shows(page, "decisions", decision)
     page.wait("document.querySelectorAll('#shares rect').length > 0")
-    for width in (1280, 965, 390):
+    httpx.post(router.admin + "/replicas/gpu2/drain", timeout=10).raise_for_status()
+    shows(page, "replicas", "DRAINING")
+    for width in (1280, 1060, 390):
         for dark in (False, True):
             page.size(width, dark=dark)
             look_over(page, width, dark=dark)
