@@ -1,0 +1,88 @@
+"""Words of clients, pushed through every path and error, are in nothing that the router leaves."""
+
+import socket
+from pathlib import Path
+
+import httpx
+
+from eventlog.segments import list_segments
+from eventlog.snapshots import Snapshots
+from tests.e2e.fleet import Fleet, RouterProcess, chat, wait_for
+from tests.e2e.test_long_life import log_command
+
+PROMPT, SESSION, KEY = "canary-prompt-7f", "canary-session-7f", "sk-canary-key-7f"
+HEADER, ADDRESS, PATH = "canary-header-7f", "203.0.113.77", "canary-path-7f"
+CANARIES = (PROMPT, SESSION, KEY, HEADER, ADDRESS, PATH)
+COMPLETIONS = "/v1/chat/completions"
+HEADERS = {
+    "authorization": f"Bearer {KEY}",
+    "x-session-id": SESSION,
+    "x-forwarded-for": ADDRESS,
+    "x-anything": HEADER,
+    "user-agent": HEADER,
+    "cookie": f"session={HEADER}",
+}
+
+
+def sing(router: RouterProcess) -> set[int]:
+    """Each way to be answered, and to be refused; the statuses seen."""
+    said = chat(max_tokens=2) | {"messages": [{"role": "user", "content": PROMPT * 50}]}
+    url = router.url + COMPLETIONS
+    with httpx.Client(headers=HEADERS, timeout=20) as client:
+        answers = [
+            client.post(url, json=said),
+            client.post(url, json=said | {"stream": True, "user": PROMPT}),
+            client.post(url, json=said | {"model": 7, "user": PROMPT}),
+            client.post(url, content=f'{{"messages": "{PROMPT}'.encode()),
+            client.post(url, content=PROMPT.encode(), headers={"content-encoding": PROMPT}),
+            client.get(f"{router.url}/{PATH}?{PROMPT}"),
+            client.put(url, content=PROMPT),
+            client.get(f"{router.admin}/{PATH}"),
+            client.get(f"{router.admin}/decisions/{PATH}/1"),
+            client.post(f"{router.admin}/replicas/{PATH}/drain"),
+        ]
+    with socket.create_connection(("127.0.0.1", router.port), timeout=5) as raw:
+        raw.sendall(f"GET /{PATH} HTTP/1.1\r\n{HEADER} : x\r\n\r\n".encode())
+        raw.recv(65536)
+    with socket.create_connection(("127.0.0.1", router.port), timeout=5) as raw:
+        head = f"POST {COMPLETIONS} HTTP/1.1\r\nhost: r\r\nx-session-id: {SESSION}\r\n"
+        raw.sendall(f"{head}content-length: 9999\r\n\r\n{PROMPT}".encode())
+    return {answer.status_code for answer in answers}
+
+
+def test_no_canary_is_in_anything_that_a_router_writes_or_shows(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    engine = fleet.engine("--decode-tokens-per-s=5000", "--prefill-tokens-per-s=1000000")
+    router = fleet.router(
+        log_segment_bytes="64KiB", log_archive=f"cp {{segment}} {archive}/"
+    ).ready()
+    seen = sing(router)
+    assert 200 in seen
+    assert len(seen) >= 4, "the errors were met"
+    with httpx.Client(headers=HEADERS, timeout=20) as client:
+        while len(list_segments(router.log)) < 2:
+            client.post(router.url + COMPLETIONS, json=chat(max_tokens=1) | {"user": PROMPT})
+    wait_for("the archive", lambda: list(archive.glob("log-*")), within_s=60)
+    engine.kill()  # now nobody is there
+    said = chat() | {"user": PROMPT}
+    assert httpx.post(router.url + COMPLETIONS, json=said, headers=HEADERS).status_code != 200
+    pages = ("/metrics", "/state?with=traffic_share", "/", "/readyz")
+    shown = {page: httpx.get(router.admin + page).text for page in pages}
+    assert router.stop() == 0
+    assert log_command("snapshot", router.log).returncode == 0
+    assert Snapshots(router.log).seqs()
+    shown["export"] = log_command("export", router.log).stdout
+    shown["verify"] = log_command("verify", router.log).stdout
+    shown["replay"] = router.replay("--at", "-1s", "--json").stdout
+    assert log_command("archive", router.log, tmp_path / "one.sqlite", "--one-file").returncode == 0
+    files = [tmp_path / "one.sqlite", router.output, *archive.iterdir()]
+    files += [path for path in router.log.rglob("*") if path.is_file()]
+    shown |= {str(path): path.read_bytes().decode("latin-1") for path in files}
+    assert len(shown) > 10
+    assert "Dispatched" in shown[str(tmp_path / "one.sqlite")], "it would be found there"
+    assert '"kind": "Dispatched"' in shown["export"] or '"kind":"Dispatched"' in shown["export"]
+    found = [(place, word) for place, text in shown.items() for word in CANARIES if word in text]
+    assert found == []
