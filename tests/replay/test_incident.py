@@ -17,7 +17,7 @@ from trioroute.replay.incident import Incident, tell_incident
 from trioroute.replay.incident.course import PHASES_MAX, Course
 from trioroute.replay.incident.told import Hit
 from trioroute.replay.incident.traffic import GROUPS_MAX, STEPS, bin_of, edge_of
-from trioroute.replay.read import NotFound, Source
+from trioroute.replay.read import PAGE, NotFound, Source
 from trioroute.replay.what_if import take_again
 from trioroute.replay.window import Window
 
@@ -273,6 +273,14 @@ def test_missing_rows_are_told_and_the_rest_counted() -> None:
     told = whole(Source(Torn()))  # type: ignore[arg-type]  # the few methods this asks for
     assert told.notes == ("rows are missing before r1/111: what they told is not counted",)
     assert told.total.requests > 150
+
+
+def test_progress_is_told_page_by_page() -> None:
+    source = source_of(played(1500, faults=FAULTS)[0])
+    told: list[tuple[int, int]] = []
+    tell_incident(source, 1, source.last().at_ms, lambda done, of: told.append((done, of)))
+    rows = source.last().seq
+    assert told == [(done, rows) for done in range(PAGE, rows, PAGE)]
 
 
 def test_a_span_without_rows_says_what_there_is() -> None:

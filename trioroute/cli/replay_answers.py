@@ -126,7 +126,10 @@ def _what_if(source: Source, log: Path, texts: tuple[str, ...]) -> Answer:
 
 def _incident(source: Source, log: Path, text: str) -> Answer:
     from_ms, to_ms = parse_span(text, source.last().at_ms)
-    told = tell_incident(source, from_ms, to_ms)
+    with _progress() as bar:
+        told = tell_incident(
+            source, from_ms, to_ms, lambda done, of: bar("reading the span", done, of)
+        )
     return Answer(
         as_json(told),
         lambda: present_incident(console_for(), told),

@@ -8,6 +8,7 @@ import attrs
 from eventlog.record import Record
 from trioroute import events as e
 from trioroute.projections import State, apply
+from trioroute.projections.health import BUSY_STATUSES
 from trioroute.replay.clock import local_iso, span
 from trioroute.replay.incident.course import NORMAL, Course, overloaded, phase_of
 from trioroute.replay.incident.evidence import Evidence
@@ -81,12 +82,13 @@ class Router:
         return found
 
     def take(self, record: Record, event: e.Event) -> None:
-        at_ms, place = record.at_ms, self.place(record)
+        at_ms = record.at_ms
         self._settle(self.last_ms if isinstance(event, e.Started) else at_ms)
-        name = getattr(event, "replica", None)
-        known = isinstance(name, str) and name in self.state.fleet.replicas
-        was = self.state.standing(name) if known and isinstance(name, str) else ""
-        self.story.rules.take(place, event, self.state, was, self.before)
+        if not _usual(event):
+            name = getattr(event, "replica", None)
+            known = isinstance(name, str) and name in self.state.fleet.replicas
+            was = self.state.standing(name) if known and isinstance(name, str) else ""
+            self.story.rules.take(self.place(record), event, self.state, was, self.before)
         look = _LOOKS.get(type(event))
         if look is not None:
             look(self, record, event)
@@ -94,7 +96,7 @@ class Router:
             apply(self.state, record.version, at_ms, event)
             self._standings(at_ms)
             self.waits = overloaded(self.state)
-            self._turn(at_ms, place)
+            self._turn(at_ms, self.place(record))
         self.before, self.last_ms = event, at_ms
 
     # What the phases are made of
@@ -172,7 +174,7 @@ class Router:
 
     def _ended(self, record: Record, event: e.Failed | e.Released) -> None:
         flight = self.traffic.flights.get((self.stream, event.dispatch))
-        if flight is not None:
+        if flight is not None and (event.blame == "replica" or self.evidence.against):
             self.evidence.ended(record.at_ms, self.place(record), flight[0], event)
 
     def _orphaned(self, record: Record, event: e.Orphaned) -> None:
@@ -258,6 +260,13 @@ class Router:
 
     def _blame(self, record: Record, text: str, evidence: tuple[()]) -> None:
         self.story.blame(record.at_ms, self.place(record), text, evidence)
+
+
+def _usual(event: e.Event) -> bool:
+    """Most rows of a log: a first dispatch or an end by which no rule acted."""
+    if isinstance(event, e.Dispatched):
+        return event.attempt == 1 and event.reason != "fallback"
+    return isinstance(event, e.Released) and event.status not in BUSY_STATUSES
 
 
 _LOOKS: dict[type, Callable[[Router, Record, Any], None]] = {

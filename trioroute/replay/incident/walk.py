@@ -1,5 +1,7 @@
 """One pass over the rows of a span, and what is told of it."""
 
+from collections.abc import Callable
+
 import attrs
 
 from eventlog.record import Record
@@ -10,11 +12,16 @@ from trioroute.replay.incident.router import Router
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Hit, Incident, TimeStep
 from trioroute.replay.incident.traffic import DELAYED_TIMES, STEPS, Traffic, bin_of, edge_of
-from trioroute.replay.read import CannotRead, NotFound, Past, Source, router_of
+from trioroute.replay.read import PAGE, CannotRead, NotFound, Past, Source, router_of
 from trioroute.replay.words import plural
 
+Progress = Callable[[int, int], None]
+"""Told the rows done and the rows in all."""
 
-def tell_incident(source: Source, from_ms: int, to_ms: int) -> Incident:
+
+def tell_incident(
+    source: Source, from_ms: int, to_ms: int, progress: Progress | None = None
+) -> Incident:
     """What happened in ``[from_ms, to_ms]``. Raises NotFound if no row is of that time,
     CannotRead for rows of a newer trioroute.
 
@@ -38,6 +45,8 @@ def tell_incident(source: Source, from_ms: int, to_ms: int) -> Incident:
     walk.begin(first, from_ms)
     for record in source.records(first, until):
         walk.take(record)
+        if progress is not None and record.seq % PAGE == 0:
+            progress(record.seq - first, until - first)
     return walk.told(from_ms, to_ms)
 
 
