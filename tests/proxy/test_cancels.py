@@ -6,6 +6,7 @@
 import os
 import random
 
+import pytest
 import trio
 
 from tests.proxy.replies import DONE, LAST, chunk, reply, stream_head, token
@@ -37,6 +38,7 @@ def living_tasks() -> int:
     return trio.lowlevel.current_statistics().tasks_living
 
 
+@pytest.mark.timeout(60 + CANCELS // 25)  # so that the full count has the time it takes
 async def test_random_cancels_leak_no_slot_no_socket_and_no_task() -> None:
     chance = random.Random(10_000)
     async with whole(replica, replica, replica, eject={"request_failures": 10_000}) as rig:
