@@ -33,7 +33,7 @@ from trioroute.proxy.serving.server import serve_http
 from trioroute.settings import Settings
 from trioroute.signals import heed_signals
 from trioroute.supervisor import READY, tell_supervisor
-from trioroute.upkeep import Archiving, Retaining, Snapshotting
+from trioroute.upkeep import Archiving, Retaining, SideFile, Snapshotting
 
 logger = logging.getLogger("trioroute")
 
@@ -82,6 +82,7 @@ async def upkeep(parts: Parts) -> None:
         nursery.start_soon(
             Snapshotting(directory, lambda: parts.journal.durable_position, covered).run
         )
+        nursery.start_soon(SideFile(directory).run)
         nursery.start_soon(Archiving(directory, lambda: log().archive).run)
         nursery.start_soon(
             Retaining(directory, retention, lambda: bool(log().archive), parts.now_ms).run

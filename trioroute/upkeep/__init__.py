@@ -5,4 +5,5 @@ May import what is below ``assembly``: serve gives it the settings in force and 
 
 from trioroute.upkeep.archive import Archiving as Archiving
 from trioroute.upkeep.retention import Retaining as Retaining
+from trioroute.upkeep.side_file import SideFile as SideFile
 from trioroute.upkeep.snapshots import Snapshotting as Snapshotting
