@@ -197,12 +197,27 @@ def test_flapping_overload_and_restart_have_their_phases() -> None:
 def test_queues_everywhere_are_overload() -> None:
     rig = Rig().live("a", "b")
     rig.pass_s(3).scrape(a=(4, 2), b=(4, 0))
-    rig.pass_s(3).scrape(a=(4, 2), b=(4, 3))
-    rig.pass_s(3).scrape(a=(4, 0), b=(4, 3))
+    for _ in range(5):
+        rig.pass_s(3).scrape(a=(4, 2), b=(4, 3))
+    for _ in range(5):
+        rig.pass_s(3).scrape(a=(4, 0), b=(4, 3))
     told = of_rig(rig)
-    assert phases(told) == ["normal", "overload"]
+    assert phases(told) == ["normal", "overload", "normal"]
+    over = told.phases[1]
+    assert (over.from_ms, over.to_ms) == (BEGIN_MS + 6000, BEGIN_MS + 28_000)
     assert told.first_cause is not None
     assert told.first_cause.text == "overload: requests wait at every LIVE replica: a 2, b 3"
+
+
+def test_one_scrape_that_finds_queues_everywhere_is_no_overload() -> None:
+    rig = Rig().live("a", "b")
+    for _ in range(4):
+        rig.pass_s(3).scrape(a=(4, 2), b=(4, 3))
+        for _ in range(4):
+            rig.pass_s(3).scrape(a=(4, 0), b=(4, 3))
+    told = of_rig(rig)
+    assert phases(told) == ["normal"]
+    assert told.first_cause is None
 
 
 def test_orderly_restarts_and_lost_requests_are_told() -> None:

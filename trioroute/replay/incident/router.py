@@ -8,10 +8,10 @@ import attrs
 from eventlog.record import Record
 from trioroute import events as e
 from trioroute.projections import State, apply
-from trioroute.projections.health import BUSY_STATUSES
 from trioroute.replay.clock import local_iso, span
 from trioroute.replay.incident.course import NORMAL, Course, overloaded, phase_of
 from trioroute.replay.incident.evidence import Evidence
+from trioroute.replay.incident.rules import usual
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Phase
 from trioroute.replay.incident.traffic import NOT_FAILED, Traffic
@@ -19,20 +19,14 @@ from trioroute.replay.read import decision_name
 from trioroute.replay.words import end_words, health_words, plural
 
 OVERLOAD_LASTS_MS = 10_000
-"""After a refusal for want of room it counts as overload for this long."""
+"""Overload lasts this long after a refusal for want of room, and queues must last it to be one: a
+single scrape that finds a queue everywhere is not."""
 
 FULL = ("overloaded", "no_healthy_instances")
 
-_HEALTH = (
-    e.ReplicaJoined,
-    e.ReplicaLeft,
-    e.Draining,
-    e.Live,
-    e.Probing,
-    e.Ejected,
-    e.ScrapeFailed,
-)
-_STATE = (*_HEALTH, e.Started, e.Configured, e.Scraped, e.Gap)
+_FLEET = (e.ReplicaJoined, e.ReplicaLeft, e.Draining)
+_HEALTH = (e.Live, e.Probing, e.Ejected, e.ScrapeFailed, e.Scraped)
+_STATE = (*_FLEET, *_HEALTH, e.Started, e.Configured, e.Gap)
 
 
 @attrs.define
@@ -54,6 +48,8 @@ class Router:
     full_until_ms: int = 0
     refused: str = ""
     waits: str | None = None
+    waits_since_ms: int = 0
+    waits_until_ms: int = 0
     before: e.Event | None = None
     last_ms: int = 0
 
@@ -67,7 +63,7 @@ class Router:
             self.traffic.begin((self.stream, number), flight.replica, (flight.model, None))
             self.requests[number] = flight.request_id
         self._standings(at_ms)
-        self.waits = overloaded(self.state)
+        self._look_at_queues(at_ms)
         self.course.name, self.course.why = self._phase(at_ms)
         self.last_ms = self.state.at_ms
 
@@ -84,7 +80,7 @@ class Router:
     def take(self, record: Record, event: e.Event) -> None:
         at_ms = record.at_ms
         self._settle(self.last_ms if isinstance(event, e.Started) else at_ms)
-        if not _usual(event):
+        if not usual(event):
             name = getattr(event, "replica", None)
             known = isinstance(name, str) and name in self.state.fleet.replicas
             was = self.state.standing(name) if known and isinstance(name, str) else ""
@@ -95,7 +91,8 @@ class Router:
         if isinstance(event, _STATE):
             apply(self.state, record.version, at_ms, event)
             self._standings(at_ms)
-            self.waits = overloaded(self.state)
+            if isinstance(event, e.Scraped):
+                self._look_at_queues(at_ms)
             self._turn(at_ms, self.place(record))
         self.before, self.last_ms = event, at_ms
 
@@ -107,15 +104,28 @@ class Router:
             ended, self.full_until_ms = self.full_until_ms, 0
             self._turn(ended, "")
 
+        if self.waits is not None and self.waits_until_ms <= at_ms:
+            self.waits = None
+            self._turn(self.waits_until_ms, "")
+
+    def _look_at_queues(self, at_ms: int) -> None:
+        why = overloaded(self.state)
+        if why is not None:
+            if self.waits is None:
+                self.waits, self.waits_since_ms = why, at_ms
+            self.waits_until_ms = at_ms + OVERLOAD_LASTS_MS
+
     def _phase(self, at_ms: int) -> tuple[str, str]:
         if self.full_until_ms > at_ms:
             return "overload", f"requests were refused: {self.refused}"
-        if self.waits is not None:
+        if self.waits is not None and at_ms - self.waits_since_ms >= OVERLOAD_LASTS_MS:
             return "overload", self.waits
         return phase_of(self.state, (name for name, left in self.struck.items() if left))
 
     def _turn(self, at_ms: int, place: str) -> None:
         name, why = self._phase(at_ms)
+        if name == "overload" and why == self.waits:
+            at_ms = self.waits_since_ms
         if self.course.turn(at_ms, name, why) and name == "overload":
             self.story.say(at_ms, place, "overload", f"overload: {why}")
             self.story.blame(at_ms, place, f"overload: {why}", ())
@@ -260,13 +270,6 @@ class Router:
 
     def _blame(self, record: Record, text: str, evidence: tuple[()]) -> None:
         self.story.blame(record.at_ms, self.place(record), text, evidence)
-
-
-def _usual(event: e.Event) -> bool:
-    """Most rows of a log: a first dispatch or an end by which no rule acted."""
-    if isinstance(event, e.Dispatched):
-        return event.attempt == 1 and event.reason != "fallback"
-    return isinstance(event, e.Released) and event.status not in BUSY_STATUSES
 
 
 _LOOKS: dict[type, Callable[[Router, Record, Any], None]] = {

@@ -27,6 +27,13 @@ _REBOUND = {"spills": "5.5", "force": "5.6", "failed": "5.9"}
 _UNBOUND = {"ttl": "5.3", "spills": "5.7", "evicted": "5.10", "failed": "5.9"}
 
 
+def usual(event: Event) -> bool:
+    """Most rows of a log: a first dispatch or an end by which no rule acted."""
+    if isinstance(event, Dispatched):
+        return event.attempt == 1 and event.reason != "fallback"
+    return isinstance(event, Released) and event.status not in BUSY_STATUSES
+
+
 def rule_of(event: Event, was: str) -> tuple[str, str] | None:
     """Number of the rule that made ``event``, and what it did; ``was``: the replica's state."""
     match event:
