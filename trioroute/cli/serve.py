@@ -101,10 +101,10 @@ def _run(parts: "assembly.Parts", reread: Callable[[], Settings]) -> None:
 
     position = parts.router.state.position
     path = parts.settings.in_force.log.path
-    count = len(parts.settings.replicas)
     begun = f"continued after event {position}" if position else "new"
 
     def announce(api: str, admin: str) -> None:
+        count = len(parts.router.state.fleet.replicas)  # with those that were found
         click.echo(
             f"trioroute {trioroute.__version__}: API {api}/v1, admin {admin}, log {path} "
             f"({begun}), {count} replicas",
