@@ -165,10 +165,15 @@ def _pages(
         return
     last = following - 1 if following is not None else end
     after = max(0, file.first - 1)
+    told = len(walk.found.bad)
     try:
         while page := _page(reader, file, after, last, walk):
             yield page
             after = page[-1].seq
+        trouble = reader.trouble() if len(walk.found.bad) == told else ""
+        if trouble:
+            reason = f"file: its rows can be read, their index cannot: {trouble}"
+            walk.tell(Bad(file.first, max(after, file.first), str(file.path), reason))
     finally:
         reader.close()
 

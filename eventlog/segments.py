@@ -182,6 +182,17 @@ class SegmentReader:
         rows = self._query(VERSIONS, stream)
         return (rows[0][0], rows[0][1]) if rows and rows[0][0] is not None else None
 
+    def trouble(self) -> str:
+        """What SQLite finds wrong with the file as a whole, indexes too; empty if nothing.
+
+        Reads all of it, in one transaction.
+        """
+        try:
+            told = self._query("PRAGMA quick_check(1)")
+        except LogDamaged as damage:
+            return damage.reason
+        return "" if not told or told[0][0] == "ok" else str(told[0][0]).splitlines()[-1]
+
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
