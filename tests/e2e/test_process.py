@@ -39,12 +39,12 @@ def test_serve_without_replicas_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_all_errors_of_a_settings_file_are_told_at_once(tmp_path: Path) -> None:
     bad = tmp_path / "bad.toml"
-    bad.write_text('[scrape]\nintervall = 3\n[log]\narchive = "cp {segment} /x"\n')
+    bad.write_text('[scrape]\nintervall = 3\n[log]\nsync = "sometimes"\n')
     for command in (["check", str(bad)], ["serve", "--config", str(bad)]):
         done = run_command(*command, cwd=tmp_path)
         assert done.returncode == 2
         assert "interval" in done.stderr
-        assert "archive" in done.stderr
+        assert "log.sync" in done.stderr
 
 
 def test_a_second_router_on_one_log_is_refused_with_the_pid_of_the_first(fleet: Fleet) -> None:
