@@ -129,4 +129,4 @@ def test_serve_goes_on_without_its_log_and_says_so_afterwards(fleet: Fleet) -> N
     assert (gap["lost"], gap["unlogged"]) == (0, 5)
     told = router.replay("--decision", answers[0].headers["x-trioroute-decision"])
     assert "verified" in told.stdout
-    assert "1 gaps" in router.verify()
+    assert "1 gap:" in router.verify()

@@ -30,6 +30,10 @@ def run_command(*arguments: str, cwd: Path | None = None) -> subprocess.Complete
     )
 
 
+def free_addresses() -> tuple[str, str]:
+    return f"--listen=127.0.0.1:{free_port()}", f"--admin=127.0.0.1:{free_port()}"
+
+
 def test_serve_without_replicas_is_a_usage_error(tmp_path: Path) -> None:
     done = run_command("serve", cwd=tmp_path)
     assert done.returncode == 2
@@ -53,8 +57,7 @@ def test_a_second_router_on_one_log_is_refused_with_the_pid_of_the_first(fleet: 
     second = run_command(
         "serve",
         f"--replica={engine.url}",
-        f"--listen=127.0.0.1:{free_port()}",
-        f"--admin=127.0.0.1:{free_port()}",
+        *free_addresses(),
         f"--log={router.log}",
     )
     assert second.returncode != 0
@@ -71,7 +74,9 @@ def test_a_log_of_a_newer_release_is_refused_and_left_as_it_is(fleet: Fleet) -> 
         (version,) = base.execute("PRAGMA user_version").fetchone()
         base.execute(f"PRAGMA user_version = {version + 1}")
         rows = base.execute("SELECT count(*) FROM events").fetchone()
-    refused = run_command("serve", f"--replica={engine.url}", f"--log={router.log}")
+    refused = run_command(
+        "serve", f"--replica={engine.url}", f"--log={router.log}", *free_addresses()
+    )
     assert refused.returncode != 0
     assert "newer" in refused.stderr
     assert router.replay("--verify").returncode == 2
@@ -90,7 +95,9 @@ def test_an_event_kind_of_a_newer_release_is_refused_before_anything_is_written(
         base.execute("UPDATE events SET kind = 'Teleported' WHERE kind = 'Stopped'")
         base.commit()
         rows = base.execute("SELECT count(*) FROM events").fetchone()
-    refused = run_command("serve", f"--replica={engine.url}", f"--log={router.log}")
+    refused = run_command(
+        "serve", f"--replica={engine.url}", f"--log={router.log}", *free_addresses()
+    )
     assert refused.returncode != 0
     assert "Teleported" in refused.stderr
     with contextlib.closing(sqlite3.connect(path)) as base:
