@@ -1,9 +1,11 @@
 """A watched file, real: written in place, swapped, broken, gone and back."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+import trio
 
 from tests.discovery.told import watched
 from trioroute.discovery.file import BadList, FileSource, parse
@@ -42,6 +44,17 @@ async def test_a_bad_or_missing_file_is_an_outage_that_ends(tmp_path: Path) -> N
         await told.lists("a", "b")
         path.unlink()
         await told.fails("No such file")
+
+
+async def test_a_file_that_never_answers_does_not_keep_the_router(tmp_path: Path) -> None:
+    path = tmp_path / "list.toml"
+    os.mkfifo(path)
+    with trio.move_on_after(3) as late:
+        async with watched(FileSource(str(path))) as told:
+            await trio.sleep(0.1)
+    with path.open("wb"):  # frees the thread that was left behind
+        assert not late.cancelled_caught
+        assert not told.outages
 
 
 async def test_a_list_behind_a_symbolic_link_that_is_swapped(tmp_path: Path) -> None:

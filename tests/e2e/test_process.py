@@ -1,6 +1,7 @@
 """The router as a process: starts, refusals, signals."""
 
 import contextlib
+import os
 import signal
 import socket
 import sqlite3
@@ -176,6 +177,23 @@ def test_the_grace_counts_from_the_signal_for_streams_and_for_half_sent_requests
             assert router.popen.wait(5) == 0
             assert 1.5 < time.monotonic() - begun < 4
     assert "shutdown" in router.replay("--last", "1", "--json").stdout
+    router.verify()
+
+
+def test_files_that_block_for_ever_do_not_keep_the_router(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.engine()
+    access_log, listed = tmp_path / "access", tmp_path / "list.toml"
+    os.mkfifo(access_log)
+    os.mkfifo(listed)
+    router = fleet.router(
+        server_graceful_timeout="60s",
+        server_settle="0s",
+        server_access_log=str(access_log),
+        discovery_file_path=str(listed),
+    ).ready()
+    assert httpx.post(router.url + COMPLETIONS, json=chat()).status_code == 200
+    time.sleep(0.5)  # a batch is on its way
+    assert router.stop(within_s=10) == 0
     router.verify()
 
 

@@ -1,8 +1,11 @@
 """One JSON line a request, and nothing in it that it must not hold."""
 
 import json
+import os
+import resource
 from pathlib import Path
 
+import pytest
 import trio
 
 from tests.proxy.replies import Recorder, says
@@ -72,6 +75,52 @@ def test_lines_are_bounded_and_a_disk_that_fails_loses_them_loudly(
     assert log.dropped == 3
     log._write(b"x")
     assert "cannot be written" in caplog.text  # type: ignore[attr-defined]  # pytest's own type
+
+
+async def test_a_file_that_takes_nothing_does_not_keep_the_router(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    log = AccessLog(path)
+    with trio.fail_after(3):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(log.run)
+            log._lines.append(b"first\n")
+            await eventually(lambda: not log._lines)
+            log._lines.append(b"last\n")
+            nursery.cancel_scope.cancel()
+    with path.open("rb") as reader:  # frees the threads that were left behind
+        assert reader.readline() == b"first\n"
+
+
+async def test_a_model_that_is_no_text_is_written_as_its_escape(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    async with whole(Recorder()) as rig, trio.open_nursery() as nursery:
+        log = rig.desk.access_log = AccessLog(path)
+        nursery.start_soon(log.run)
+        await rig.ask(body=b'{"model": "\\ud800", "messages": []}')
+        (line,) = await written(rig, path, 1)
+        assert line["model"] == "\\ud800"
+        nursery.cancel_scope.cancel()
+
+
+def test_after_a_full_disk_a_line_begins_anew_and_the_trouble_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "access.log"
+    log = AccessLog(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6, limits[1]))
+    try:
+        for _ in range(3):
+            log._write(b"one\ntwo\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    log._write(b"three\n")
+    log._write(b"four\n")
+    assert path.read_bytes() == b"one\ntw\nthree\nfour\n"
+    began, over = (record.getMessage() for record in caplog.records)
+    assert "cannot be written" in began
+    assert over == "access log: written again, 5 lines were lost"
 
 
 def test_off_is_off() -> None:

@@ -40,7 +40,10 @@ class FileSource:
         listed: tuple[Found, ...] | None = None
         while True:
             try:
-                seen, fresh = await trio.to_thread.run_sync(_read_if_new, self.path, mark)
+                # A pipe without a writer or a hung disk never answers: left behind at the end.
+                seen, fresh = await trio.to_thread.run_sync(
+                    _read_if_new, self.path, mark, abandon_on_cancel=True
+                )
                 if seen != mark:
                     mark, listed = seen, None
                     listed = parse(self.path, fresh)

@@ -4,9 +4,9 @@ Names and numbers only: no query, no header value, no address of a client, no ke
 """
 
 import logging
-import sys
+import os
+import threading
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +24,11 @@ LINES_MAX = 50_000
 
 WRITE_EVERY_S = 0.2
 PATH_MAX = 200
+STDERR = 2
+APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+
+LAST_WRITE_S = 0.5
+"""How long the end of the router waits for a file that takes nothing: a pipe without a reader."""
 
 
 @attrs.define(eq=False)
@@ -64,7 +69,7 @@ class Request:
                 "whole": self.whole,
                 "bytes": self.body_bytes,
                 "duration_ms": (time.perf_counter_ns() - self.begun_ns) // 1_000_000,
-                "model": None if profile is None or not profile.model else profile.model,
+                "model": None if profile is None or not profile.model else _clean(profile.model),
                 "key": None if passage is None else passage.key_name,
                 "decision": None if chosen is None else chosen.number,
                 "replica": None if chosen is None else chosen.event.replica,
@@ -75,6 +80,11 @@ class Request:
         )
 
 
+def _clean(model: str) -> str:
+    """A lone surrogate is valid in the JSON of a body, but no UTF-8: written as its escape."""
+    return model.encode("utf-8", "backslashreplace").decode()
+
+
 class AccessLog:
     """Lines are kept until a task writes them, so that a slow disk delays no request."""
 
@@ -83,6 +93,9 @@ class AccessLog:
         self._path = path
         self._lines: list[bytes] = []
         self.dropped = 0
+        self._one_batch = threading.Lock()
+        self._lost: int | None = None
+        self._torn = False
 
     def note(self, request: Request) -> None:
         """Plain and quick: called in a ``finally``."""
@@ -92,19 +105,22 @@ class AccessLog:
         self._lines.append(request.line())
 
     async def run(self) -> None:
-        """Write until cancelled, and then what is left.
+        """Write until cancelled, and then what is left, if the file takes it in LAST_WRITE_S.
 
         A file is opened anew for each batch: after a rotation the next line is in the new one.
         """
-        write: Callable[[bytes], None] = self._write
         try:
             while True:
                 await trio.sleep(WRITE_EVERY_S)
                 if self._lines:
-                    await trio.to_thread.run_sync(write, self._taken())
+                    await self._put()
         finally:
-            if self._lines:
-                self._write(self._taken())
+            # A write cannot be ended from outside; its thread is a daemon and keeps nobody here.
+            with trio.CancelScope(deadline=trio.current_time() + LAST_WRITE_S, shield=True):
+                await self._put()
+
+    async def _put(self) -> None:
+        await trio.to_thread.run_sync(self._write, self._taken(), abandon_on_cancel=True)
 
     def _taken(self) -> bytes:
         lines, self._lines = self._lines, []
@@ -114,15 +130,36 @@ class AccessLog:
         return b"".join(lines)
 
     def _write(self, data: bytes) -> None:
-        try:
-            if self._path is None:
-                sys.stderr.buffer.write(data)
-                sys.stderr.flush()
+        """In a thread, behind the batch before. Trouble is told when it begins and when it ends."""
+        with self._one_batch:
+            if not data:
                 return
-            with self._path.open("ab") as file:
-                file.write(data)
+            lost, error = self._append(data)
+            if error is not None and self._lost is None:
+                logger.error("access log: cannot be written, lines are lost: %s", error)
+            if error is not None:
+                self._lost = (self._lost or 0) + lost
+            elif self._lost is not None:
+                logger.warning("access log: written again, %d lines were lost", self._lost)
+                self._lost = None
+
+    def _append(self, data: bytes) -> tuple[int, OSError | None]:
+        """The lines that were not written, and why. One cut in two is ended before the next."""
+        begun = b"\n" if self._torn else b""
+        whole, done = begun + data, 0
+        try:
+            # Not through sys.stderr: a thread left in its lock aborts the interpreter's end.
+            out = STDERR if self._path is None else os.open(self._path, APPENDING, 0o666)
+            try:
+                while done < len(whole):
+                    done += os.write(out, memoryview(whole)[done:])
+                    self._torn = whole[done - 1 : done] != b"\n"
+            finally:
+                if self._path is not None:
+                    os.close(out)
         except OSError as error:
-            logger.error("access log: cannot be written, lines are lost: %s", error)
+            return data.count(b"\n", max(0, done - len(begun))), error
+        return 0, None
 
 
 def access_log_of(setting: str) -> AccessLog | None:
