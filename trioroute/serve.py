@@ -33,7 +33,7 @@ from trioroute.proxy.serving.server import serve_http
 from trioroute.settings import Settings
 from trioroute.signals import heed_signals
 from trioroute.supervisor import READY, tell_supervisor
-from trioroute.upkeep import Archiving, Retaining, SideFile, Snapshotting
+from trioroute.upkeep import Archiving, Retaining, SideFile, Snapshotting, keep_up
 
 logger = logging.getLogger("trioroute")
 
@@ -43,8 +43,13 @@ CONNECTIONS_MAX = 8192
 NO_LIMIT_MS = 1_000_000_000
 """Eleven days: what a limit of 0 (off) is where a number is needed."""
 
-DESCRIPTORS_PER_CONNECTION = 3
-"""One for the client, one for its replica, and room for scrapes, the log and kept connections."""
+DESCRIPTORS_PER_CONNECTION = 2
+"""One for the client, one for its replica."""
+
+DESCRIPTORS_BESIDE = 40
+"""For scrapes, the log and its upkeep."""
+
+ADMIN_CONNECTIONS_MIN, ADMIN_CONNECTIONS_MAX = 64, 256
 
 ADMIN_BODY_BYTES = 1 << 20
 GC_THRESHOLD = 50_000
@@ -78,15 +83,19 @@ async def upkeep(parts: Parts) -> None:
         return Retention(log().retain_age_ms, log().retain_bytes)
 
     directory = parts.directory
+    tasks = {
+        "making snapshots of the log": Snapshotting(
+            directory, lambda: parts.journal.durable_position, covered
+        ).run,
+        "watching the log's side file": SideFile(directory).run,
+        "log.archive": Archiving(directory, lambda: log().archive).run,
+        "the retention of the log": Retaining(
+            directory, retention, lambda: bool(log().archive), parts.now_ms
+        ).run,
+    }
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(
-            Snapshotting(directory, lambda: parts.journal.durable_position, covered).run
-        )
-        nursery.start_soon(SideFile(directory).run)
-        nursery.start_soon(Archiving(directory, lambda: log().archive).run)
-        nursery.start_soon(
-            Retaining(directory, retention, lambda: bool(log().archive), parts.now_ms).run
-        )
+        for what, task in tasks.items():
+            nursery.start_soon(keep_up, what, task)
 
 
 async def run(
@@ -132,8 +141,7 @@ async def _serve(
     parts: Parts, changes: RunningChanges, announce: Callable[[str, str], None]
 ) -> None:
     server = parts.settings.in_force.server
-    limits = _limits(parts.settings.in_force)
-    admin_limits = attrs.evolve(limits, body_bytes=ADMIN_BODY_BYTES, graceful_timeout_s=1.0)
+    limits, admin_limits = _limits(parts.settings.in_force)
     admin_stop = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(tick, parts)
@@ -199,13 +207,29 @@ def _url(scheme: str, bound: tuple[str, int]) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def _limits(in_force: InForce) -> ServerLimits:
-    return ServerLimits(
+def _limits(in_force: InForce) -> tuple[ServerLimits, ServerLimits]:
+    """Of the data port and of the admin port."""
+    data_connections, admin_connections = connections_within(file_limit())
+    data = ServerLimits(
         body_bytes=in_force.server.max_body_bytes,
         client_stall_ms=in_force.timeouts.client_stall_ms or NO_LIMIT_MS,
         graceful_timeout_s=in_force.server.graceful_timeout_ms / 1000,
-        max_connections=min(CONNECTIONS_MAX, file_limit() // DESCRIPTORS_PER_CONNECTION),
+        max_connections=data_connections,
     )
+    admin = attrs.evolve(
+        data,
+        body_bytes=ADMIN_BODY_BYTES,
+        graceful_timeout_s=1.0,
+        max_connections=admin_connections,
+    )
+    return data, admin
+
+
+def connections_within(descriptors: int) -> tuple[int, int]:
+    """How many connections the data port and the admin port take, so that all fit together."""
+    admin = min(max(descriptors // 16, ADMIN_CONNECTIONS_MIN), ADMIN_CONNECTIONS_MAX)
+    left = descriptors - admin - DESCRIPTORS_BESIDE
+    return min(CONNECTIONS_MAX, max(1, left // DESCRIPTORS_PER_CONNECTION)), admin
 
 
 def _settle_memory() -> None:

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from tests.e2e.fleet import Fleet, Process, chat, free_port, kinds_in, wait_for
+from trioroute.serve import connections_within
 
 COMPLETIONS = "/v1/chat/completions"
 
@@ -103,6 +104,14 @@ def test_an_event_kind_of_a_newer_release_is_refused_before_anything_is_written(
     assert "Teleported" in refused.stderr
     with contextlib.closing(sqlite3.connect(path)) as base:
         assert base.execute("SELECT count(*) FROM events").fetchone() == rows
+
+
+@pytest.mark.parametrize("descriptors", [256, 1024, 4096, 1 << 20])
+def test_both_ports_full_leave_descriptors_for_the_log(descriptors: int) -> None:
+    data, admin = connections_within(descriptors)
+    assert 2 * data + admin + 40 <= descriptors
+    assert 64 <= admin <= 256
+    assert data >= min(descriptors // 4, 8192)
 
 
 def test_sigterm_fails_readiness_then_refuses_then_lets_streams_finish(fleet: Fleet) -> None:

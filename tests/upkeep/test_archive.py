@@ -3,8 +3,6 @@
 import hashlib
 import json
 import logging
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from eventlog.segments import list_segments
 from eventlog.sqlite import SegmentLimits, SqliteStore
 from trioroute.archived import is_archived, mark_of, unarchived
 from trioroute.upkeep import Archiving
-from trioroute.upkeep.archive import run_command, words_of
+from trioroute.upkeep.archive import words_of
 
 
 @pytest.fixture
@@ -82,28 +80,24 @@ async def test_without_a_command_nothing_is_run(log: Path) -> None:
     assert len(unarchived(log)) == 3
 
 
-@pytest.mark.parametrize("words", [["no-such-program"], [""], ["a\0b"]])
-async def test_a_command_that_cannot_be_started_is_a_failure(words: list[str]) -> None:
-    assert await run_command(words, 10)
-
-
-async def test_a_command_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:
-    child = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); "
-    inner = [sys.executable, "-c", child + "time.sleep(60)"]
-    outer = f"import subprocess; subprocess.run({inner!r})"
-    with trio.fail_after(20):
-        told = await run_command([sys.executable, "-c", outer], 2)
-    assert "took longer than 2 s" in told
-    pid = int((tmp_path / "pid").read_text())
-    with trio.fail_after(5):
-        while _is_alive(pid):  # noqa: ASYNC110  # its parent is init now
-            await trio.sleep(0.05)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-    return state != "Z"
+@pytest.mark.parametrize("fault", ["No space left on device", "File exists"])
+async def test_a_segment_that_cannot_be_marked_is_told_and_tried_again(
+    log: Path, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    marks = log / "archived"
+    draft = mark_of(list_segments(log)[0].path).with_suffix(".new")
+    if fault == "File exists":
+        marks.write_text("no directory")
+    else:
+        marks.mkdir()
+        draft.symlink_to("/dev/full")
+    archiving = Archiving(log, lambda: "true {segment}", 0.01, pause_s=0.02)
+    with caplog.at_level(logging.ERROR):
+        await until(lambda: caplog.records, archiving)
+    assert "log.archive failed for " in caplog.text
+    assert "tried again later: it cannot be marked as archived: [Errno" in caplog.text
+    assert fault in caplog.text
+    assert not draft.is_symlink()
+    if fault == "File exists":
+        marks.unlink()
+    await until(lambda: not unarchived(log), archiving)

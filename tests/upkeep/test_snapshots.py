@@ -87,3 +87,23 @@ async def test_a_snapshot_that_fails_is_told_and_tried_again(
     assert "no room on the disk" in caplog.text
     keeper.command = REAL
     await until(lambda: keeper.snapshot_at == position, keeper)
+
+
+async def test_the_programs_of_the_path_are_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    position = written(tmp_path)
+    made = Snapshotting(tmp_path, lambda: position, 0, look_every_s=0.01, snapshot_events=1)
+    await until(lambda: made.snapshot_at == position, made)
+    assert Snapshots(tmp_path).seqs() == [position]
+
+
+async def test_a_process_that_cannot_be_started_is_told_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    position = written(tmp_path)
+    keeper = upkeep(tmp_path, position, snapshot_events=1, command=("no-such-program",))
+    with caplog.at_level(logging.ERROR):
+        await until(lambda: len(caplog.records) >= 2, keeper)
+    assert "no snapshot of the log was made: [Errno 2]" in caplog.text

@@ -1,17 +1,16 @@
 """The archive command: run once for each closed segment, oldest first, until it succeeds."""
 
+import contextlib
 import logging
-import os
 import shlex
-import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import attrs
 import trio
 
-from trioroute.archived import mark_archived, unarchived
+from trioroute.archived import mark_archived, mark_of, unarchived
+from trioroute.upkeep.command import run_command
 
 logger = logging.getLogger("trioroute.log")
 
@@ -21,7 +20,6 @@ LIMIT_S = 3600.0
 
 FIRST_RETRY_S = 10.0
 LONGEST_RETRY_S = 600.0
-MESSAGE_CHARS = 500
 
 
 def words_of(command: str, segment: Path) -> list[str]:
@@ -57,43 +55,21 @@ class Archiving:
                 pause_s = min(2 * pause_s, LONGEST_RETRY_S)
 
     async def _archive(self, command: str, segment: Path) -> bool:
-        failure = await run_command(words_of(command, segment), self.limit_s)
+        failure = (await run_command(words_of(command, segment), self.limit_s)).failure
+        failure = failure or await trio.to_thread.run_sync(_mark, segment)
         if failure:
             logger.error("log.archive failed for %s, tried again later: %s", segment, failure)
             return False
-        await trio.to_thread.run_sync(mark_archived, segment)
         logger.info("log.archive: %s is archived", segment)
         return True
 
 
-async def run_command(words: list[str], limit_s: float) -> str:
-    """Run it without a shell and with nothing to read; why it failed, empty if it did not."""
+def _mark(segment: Path) -> str:
+    """Mark it as archived, or leave nothing behind and say why not, as on a full disk."""
     try:
-        with trio.move_on_after(limit_s) as limit:
-            done = await trio.run_process(
-                words,
-                check=False,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                capture_stderr=True,
-                start_new_session=True,
-                deliver_cancel=_end_all,
-            )
-        if limit.cancelled_caught:
-            return f"it took longer than {limit_s:g} s and was ended"
-    except (OSError, ValueError) as error:
-        return str(error)
-    told = done.stderr.decode(errors="replace").strip()[-MESSAGE_CHARS:]
-    return f"exit code {done.returncode}: {told}" if done.returncode else ""
-
-
-async def _end_all(process: trio.Process) -> None:
-    """End the command and what it started; its group is its own."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            return
-        with trio.move_on_after(2):
-            await process.wait()
-            return
+        mark_archived(segment)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            mark_of(segment).with_suffix(".new").unlink(missing_ok=True)
+        return f"it cannot be marked as archived: {error}"
+    return ""

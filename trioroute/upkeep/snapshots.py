@@ -6,7 +6,6 @@ wait. A thread lost for that reason.
 """
 
 import logging
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ import trio
 
 from eventlog.segments import list_segments
 from eventlog.snapshots import Snapshots
+from trioroute.upkeep.command import run_command
 
 logger = logging.getLogger("trioroute.log")
 
@@ -27,7 +27,8 @@ SNAPSHOT_PAUSE_S = 30.0
 """From the end of one snapshot to the beginning of the next."""
 
 SNAPSHOT_LIMIT_S = 1800.0
-MESSAGE_CHARS = 500
+POLITE = "import os; os.nice(10); from trioroute.cli import main; main(prog_name='trioroute')"
+"""The command line at a low priority; the program ``nice`` is not on every machine."""
 
 
 @attrs.define
@@ -39,7 +40,7 @@ class Snapshotting:
     position: Callable[[], int]
     snapshot_at: int
     hopeless: frozenset[int] = frozenset()
-    command: tuple[str, ...] = ("nice", "-n", "10", sys.executable, "-m", "trioroute")
+    command: tuple[str, ...] = (sys.executable, "-c", POLITE)
     look_every_s: float = LOOK_EVERY_S
     pause_s: float = SNAPSHOT_PAUSE_S
     snapshot_events: int = SNAPSHOT_EVENTS
@@ -60,23 +61,15 @@ class Snapshotting:
 
     async def _snapshot(self) -> None:
         covered = self.position()
-        with trio.move_on_after(SNAPSHOT_LIMIT_S) as limit:
-            done = await trio.run_process(
-                [*self.command, "log", "snapshot", str(self.directory), "--json"],
-                check=False,
-                stdout=subprocess.DEVNULL,
-                capture_stderr=True,
-            )
-            told = done.stderr.decode(errors="replace").strip()[-MESSAGE_CHARS:]
-            if done.returncode:
-                logger.error("no snapshot of the log was made (%d): %s", done.returncode, told)
-            else:
-                self.snapshot_at = covered
-                self.hopeless = await trio.to_thread.run_sync(borders_lacking, self.directory)
-                if told:
-                    logger.warning("snapshot of the log: %s", told)
-        if limit.cancelled_caught:
-            logger.error("no snapshot of the log was made within %d s", SNAPSHOT_LIMIT_S)
+        words = [*self.command, "log", "snapshot", str(self.directory), "--json"]
+        ran = await run_command(words, SNAPSHOT_LIMIT_S)
+        if ran.failure:
+            logger.error("no snapshot of the log was made: %s", ran.failure)
+            return
+        self.snapshot_at = covered
+        self.hopeless = await trio.to_thread.run_sync(borders_lacking, self.directory)
+        if ran.told:
+            logger.warning("snapshot of the log: %s", ran.told)
 
 
 def borders_lacking(directory: Path) -> frozenset[int]:
