@@ -206,6 +206,32 @@ def test_files_that_block_for_ever_do_not_keep_the_router(fleet: Fleet, tmp_path
     router.verify()
 
 
+def test_an_access_log_on_a_stderr_that_nobody_reads_does_not_keep_the_router(
+    tmp_path: Path,
+) -> None:
+    port, admin = free_port(), free_port()
+    command = [sys.executable, "-m", "trioroute", "serve", "--replica=http://127.0.0.1:9"]
+    command += [f"--listen=127.0.0.1:{port}", f"--admin=127.0.0.1:{admin}"]
+    command += [f"--log={tmp_path / 'log'}"]
+    env = {
+        **os.environ,
+        "TRIOROUTE_SERVER_ACCESS_LOG": "stderr",
+        "TRIOROUTE_SERVER_SETTLE": "0s",
+    }
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=env) as router:
+        try:
+            ask = partial(httpx.get, f"http://127.0.0.1:{port}/v1/models")
+            wait_for("the router up", ask)
+            with httpx.Client() as kept:
+                for _ in range(400):  # more lines than a pipe of 64 KiB holds
+                    kept.get(f"http://127.0.0.1:{port}/v1/models")
+            time.sleep(0.5)  # a batch is on its way
+            router.send_signal(signal.SIGTERM)
+            assert router.wait(10) == 0
+        finally:
+            router.kill()
+
+
 def test_a_second_signal_hurries(fleet: Fleet) -> None:
     fleet.engine("--decode-tokens-per-s=2")
     router = fleet.router(server_graceful_timeout="60s").ready()

@@ -3,12 +3,17 @@
 Names and numbers only: no query, no header value, no address of a client, no key but its name.
 """
 
+import fcntl
 import logging
 import os
+import sys
+import termios
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from select import PIPE_BUF
 
 import attrs
 import orjson
@@ -25,6 +30,7 @@ LINES_MAX = 50_000
 WRITE_EVERY_S = 0.2
 PATH_MAX = 200
 STDERR = 2
+ROOM_AGAIN_S = 0.01
 APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 
 LAST_WRITE_S = 0.5
@@ -152,7 +158,8 @@ class AccessLog:
             out = STDERR if self._path is None else os.open(self._path, APPENDING, 0o666)
             try:
                 while done < len(whole):
-                    done += os.write(out, memoryview(whole)[done:])
+                    end = len(whole) if self._path is not None else _stderr_takes(whole, done)
+                    done += os.write(out, memoryview(whole)[done:end])
                     self._torn = whole[done - 1 : done] != b"\n"
             finally:
                 if self._path is not None:
@@ -160,6 +167,24 @@ class AccessLog:
         except OSError as error:
             return data.count(b"\n", max(0, done - len(begun))), error
         return 0, None
+
+
+def _stderr_takes(data: bytes, begin: int) -> int:
+    """The end of the whole lines to write at once, when there is room for them.
+
+    A pipe is filled by a quarter at most: the process log needs the rest, and is written on the
+    event loop, which a full pipe would stop.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError):  # no pipe
+            quarter = fcntl.fcntl(STDERR, fcntl.F_GETPIPE_SZ) // 4
+            while _unread(STDERR) > quarter:
+                time.sleep(ROOM_AGAIN_S)
+    return data.rfind(b"\n", begin, begin + PIPE_BUF) + 1 or begin + PIPE_BUF
+
+
+def _unread(pipe: int) -> int:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def access_log_of(setting: str) -> AccessLog | None:
