@@ -81,9 +81,13 @@ class SqliteReader:
         check_page(after, limit)
         with self._lock:
             rows = self._again_if_retired(lambda: self._read_stream(stream, after, limit))
-        if not rows:
-            return rows
-        first = after + 1 if after else rows[0].version
+            if not rows:
+                return rows
+            first = after + 1 if after else rows[0].version
+            if rows[0].version > first and self._again_if_retired(
+                lambda: self._begins_with(rows[0])
+            ):
+                first = rows[0].version
         whole = _before_hole([row.version for row in rows], first)
         if not whole:
             raise LogDamaged(
@@ -98,6 +102,13 @@ class SqliteReader:
             if len(rows) == limit:
                 break
         return rows
+
+    def _begins_with(self, row: Record) -> bool:
+        """Whether older segments were retired, and ``row`` is the first kept one of its stream."""
+        oldest = self._read(0, 1)
+        if not oldest or oldest[0].seq == 1:
+            return False
+        return self._read_stream(row.stream, 0, 1) == [row]
 
     def head(self) -> Head:
         """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""

@@ -12,13 +12,17 @@ from eventlog.segments import list_segments
 from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SegmentLimits, SqliteReader, SqliteStore
 from tests.replay.rig import STREAM, busy_day
+from tests.rig import Flown, Rig
 from trioroute import snapshot
+from trioroute.events import InForce
+from trioroute.policy import commands as c
 from trioroute.recovery import recover
 from trioroute.replay.explain import tell
 from trioroute.replay.find import last_decisions
 from trioroute.replay.moment import tell_moment
-from trioroute.replay.read import CannotRead, Source
+from trioroute.replay.read import CannotRead, NotFound, Source
 from trioroute.replay.verify import verify
+from trioroute.router import Router
 from trioroute.snapshot import make_snapshots
 
 
@@ -142,6 +146,61 @@ def test_a_retired_beginning_without_a_snapshot_is_lost_and_says_so(
     with pytest.raises(CannotRead, match="no snapshot of this release tells of it"):
         verify(Source(reader, snapshots=Snapshots(log)))
     assert make_snapshots(log).seqs == (), "what is not exact is not kept"
+
+
+def test_a_retired_decision_is_answered_with_what_is_kept(log: Path, reader: SqliteReader) -> None:
+    retire(log, 3)
+    first, last = list_segments(log)[0].first, reader.head().seq
+    for number in (1, 10, first - 1):
+        with pytest.raises(NotFound) as none:
+            tell(Source(reader), STREAM, number)
+        kept = f"the log holds r1/{first} to r1/{last}; older events were retired; the nearest"
+        assert str(none.value).startswith(kept)
+
+
+def restated(log: Path, more: int) -> int:
+    """What a router does that knows only the kept rows: the row of its Gap."""
+    with closing(SqliteStore.open(log, sync="normal")) as store:
+        found = recover(store, STREAM)
+        begun, rig = found.state.position, Rig()
+        rig.log.entries = [rig.log.entries[0]] * begun
+        rig.router = Router(found.state, rig.log)
+        rig.at_ms = found.state.at_ms + 1000
+        rig.start()
+        rig.do(c.Restate(at_ms=rig.at_ms, lost=found.lost, from_ms=0, to_ms=rig.at_ms))
+        gap = rig.state.position
+        rig.configure(InForce())
+        rig.live("d", "e")
+        for _ in range(more):
+            flown = rig.arrive("s")
+            assert isinstance(flown, Flown)
+            rig.finish(flown)
+        store.append(STREAM, rig.log.entries[begun:], begun)
+    return gap
+
+
+def test_after_all_snapshots_were_lost_it_is_proved_from_the_gap_on(
+    log: Path, reader: SqliteReader
+) -> None:
+    retire(log, 3)
+    gap = restated(log, more=5)
+    proved = verify(Source(reader, snapshots=Snapshots(log)))
+    assert proved.difference is None
+    assert (proved.begins_at, proved.gaps, proved.decisions) == (gap, 1, 5)
+    assert proved.events == reader.head().seq - gap + 1
+
+
+def test_it_is_proved_from_the_earliest_snapshot_where_that_comes_first(
+    log: Path, reader: SqliteReader
+) -> None:
+    make_snapshots(log)
+    retire(log, 3)
+    lost, earliest = borders(log)[:2]
+    Snapshots(log).path(lost).unlink()
+    proved = verify(Source(reader, snapshots=Snapshots(log)))
+    assert proved.difference is None
+    assert proved.begins_at == earliest + 1
+    assert proved.events == reader.head().seq - earliest
 
 
 def test_replay_tells_the_same_with_snapshots_as_without(log: Path, reader: SqliteReader) -> None:

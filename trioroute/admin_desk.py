@@ -8,14 +8,14 @@ import attrs
 import trio
 
 import trioroute
-from eventlog import LogDamaged, StoreFailed
+from eventlog import StoreFailed
 from eventlog.journal import Journal
 from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SqliteReader, SqliteStore
 from trioroute.assembly import Parts
 from trioroute.changes import RunningChanges
 from trioroute.observe import AdminDesk, Feed, Seen
-from trioroute.replay import explain_decision
+from trioroute.replay import NotFound, explain_decision
 from trioroute.replay.read import STREAM_PREFIX
 
 EXPLAIN_AT_ONCE = 1
@@ -67,7 +67,7 @@ class JournalView:
 def admin_desk(parts: Parts, changes: RunningChanges) -> AdminDesk:
     explaining = trio.CapacityLimiter(EXPLAIN_AT_ONCE)
 
-    async def explain(router: str, number: int) -> dict[str, Any] | None:
+    async def explain(router: str, number: int) -> dict[str, Any] | str | None:
         if router != parts.router.state.router or number > parts.journal.position:
             return None
         gate_s = parts.settings.in_force.log.gate_wait_ms / 1000
@@ -106,19 +106,13 @@ def event_feed(parts: Parts) -> Feed:
 def _past(directory: Path, stream: str, after: int, limit: int) -> list[Seen]:
     """Committed events after ``after``, or the oldest kept if those behind it were deleted."""
     with SqliteReader.open(directory) as reader:
-        try:
-            records = reader.read_stream(stream, after, limit)
-        except LogDamaged:
-            oldest = reader.read_stream(stream, 0, limit)
-            if not oldest or oldest[0].version <= after + 1:
-                raise
-            records = oldest
+        records = reader.read_stream(stream, after, limit)
     return [Seen(one.version, one.at_ms, one.kind, one.body) for one in records]
 
 
-def _explain(directory: Path, router: str, number: int) -> dict[str, Any] | None:
-    reader = SqliteReader.open(directory)
-    try:
-        return explain_decision(reader, router, number, Snapshots(directory))
-    finally:
-        reader.close()
+def _explain(directory: Path, router: str, number: int) -> dict[str, Any] | str:
+    with SqliteReader.open(directory) as reader:
+        try:
+            return explain_decision(reader, router, number, Snapshots(directory))
+        except NotFound as none:
+            return str(none)

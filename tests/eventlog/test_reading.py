@@ -200,3 +200,16 @@ def test_a_log_on_read_only_media_is_read(store: SqliteStore, tmp_path: Path) ->
         )
         Path(archive).chmod(0o755)
     assert child.stdout == f"{list(range(1, 11))} ['log-1.sqlite']\n", child.stderr
+
+
+def test_a_retired_version_is_no_damage_but_a_lost_one_after_it_is(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    store.close()
+    split(tmp_path / "log", 10, 1, 4, 8)
+    (tmp_path / "log" / "log-1.sqlite").unlink()
+    delete(tmp_path / "log" / "log-8.sqlite", "seq = 9")
+    with SqliteReader.open(tmp_path / "log") as reader:
+        assert [r.version for r in reader.read_stream("a", 1)] == [4, 5, 6, 7, 8]
+        with pytest.raises(LogDamaged, match="version 9 of 'a' is missing"):
+            reader.read_stream("a", 8)

@@ -38,10 +38,12 @@ class House:
     explained: list[tuple[str, int]] = attrs.field(factory=list)
     trouble: Exception | None = None
 
-    async def explain(self, router: str, number: int) -> dict[str, Any] | None:
+    async def explain(self, router: str, number: int) -> dict[str, Any] | str | None:
         await trio.lowlevel.checkpoint()
         self._fail()
         self.explained.append((router, number))
+        if number == 1:
+            return "the log holds r1/3 to r1/9; older events were retired"
         return {"decision": f"{router}/{number}"} if (router, number) == ("r1", 5) else None
 
     restart_needed: tuple[str, ...] = ()
@@ -211,6 +213,15 @@ async def test_an_unknown_decision_gets_a_hint(house: House) -> None:
     assert set(error) == {"message", "type", "param", "code"}
     assert error["code"] == "decision_not_found"
     assert f"r1/{house.rig.log.position}" in error["message"]
+
+
+async def test_a_retired_decision_gets_what_the_log_holds(house: House) -> None:
+    async with asked(house) as client:
+        answer = await client.get("/decisions/r1/1")
+    assert answer.status_code == 404
+    error = answer.json()["error"]
+    assert error["code"] == "decision_not_found"
+    assert "'r1/1'; the log holds r1/3 to r1/9; older events were retired" in error["message"]
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", "1e3", "٣", "9" * 19, ""])

@@ -200,7 +200,7 @@ def test_every_decision_of_a_busy_day_is_explained_and_verified() -> None:
         assert told.steps[3].left == (told.replica,)
 
 
-def test_the_admin_port_gets_json_or_none() -> None:
+def test_the_admin_port_gets_json_or_what_is_there() -> None:
     rig, flown = pinned()
     store = store_of(rig.log.entries)
     data = explain_decision(store, "r1", flown.number)
@@ -215,8 +215,10 @@ def test_the_admin_port_gets_json_or_none() -> None:
         "pin",
         "fallback",
     ]
-    assert explain_decision(store, "r1", flown.number + 1) is None
-    assert explain_decision(store, "r9", 1) is None
+    with pytest.raises(NotFound, match="the nearest decision is"):
+        explain_decision(store, "r1", flown.number + 1)
+    with pytest.raises(NotFound, match="no router 'r9'"):
+        explain_decision(store, "r9", 1)
 
 
 GOLDEN = """\

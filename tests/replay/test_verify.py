@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from eventlog.errors import LogDamaged
 from eventlog.memory import MemoryStore
 from eventlog.record import Entry
 from eventlog.sqlite import SqliteReader, SqliteStore
@@ -84,6 +85,25 @@ def test_a_page_that_cannot_be_read_is_named_by_its_first_row_after_those_before
     assert found.difference is not None
     assert found.difference.what == "damaged"
     assert victim - 100 < found.difference.seq <= victim
+    assert found.events == found.difference.seq - 1
+
+
+def test_a_damaged_head_is_a_finding_after_the_rows_before_it(tmp_path: Path) -> None:
+    with closing(SqliteStore.open(tmp_path / "log", sync="normal")) as store:
+        store_of(busy_day(600).log.entries, store)
+        head = store.head()
+    path = tmp_path / "log" / "log-1.sqlite"
+    data = bytearray(path.read_bytes())
+    begin = data.index(head.chain) // 4096 * 4096
+    data[begin : begin + 4096] = bytes(4096)
+    path.write_bytes(data)
+    with SqliteReader.open(path) as reader:
+        with pytest.raises(LogDamaged):
+            reader.head()
+        found = verify(Source(reader))
+    assert found.difference is not None
+    assert found.difference.what == "damaged"
+    assert head.seq - 100 < found.difference.seq <= head.seq
     assert found.events == found.difference.seq - 1
 
 

@@ -43,8 +43,9 @@ class AdminDesk:
     """What ``serve`` hands over. All calls are plain and quick but ``explain``.
 
     ``now_ms`` is the router's clock. ``ready`` says whether traffic should come here, and why not.
-    ``explain(router, number)`` gives a decision's explanation as JSON values, None if there is no
-    such decision; it may raise a LogError, which is answered with 503, as those of ``changes`` are.
+    ``explain(router, number)`` gives a decision's explanation as JSON values; if there is no such
+    decision, a text that says what there is, or None. It may raise a LogError, which is answered
+    with 503, as those of ``changes`` are.
     """
 
     state: Callable[[], State]
@@ -53,7 +54,7 @@ class AdminDesk:
     feed: Feed
     timings: Timings
     ready: Callable[[], tuple[bool, str]]
-    explain: Callable[[str, int], Awaitable[dict[str, Any] | None]]
+    explain: Callable[[str, int], Awaitable[dict[str, Any] | str | None]]
     changes: Changes
     version: str
     token: str = attrs.field(default="", repr=False)
@@ -178,11 +179,13 @@ class _Office:
 
     async def _decision(self, router: str, number: str) -> Answer:
         hint = "the x-trioroute-decision header of a response names its decision"
-        explanation = None
+        explanation: dict[str, Any] | str | None = None
         if _NUMBER.fullmatch(number):
             explanation = await self.desk.explain(router, int(number))
             newest = f"{self.desk.state().router}/{self.desk.log.position}"
             hint = f"the newest event of this router is {newest}; {hint}"
+            if isinstance(explanation, str):
+                hint, explanation = explanation, None
         if explanation is None:
             message = f"no decision is named {shown(f'{router}/{number}')}; {hint}"
             return error(404, "decision_not_found", message)

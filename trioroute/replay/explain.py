@@ -13,32 +13,28 @@ from trioroute.policy.explain import Explanation, explain
 from trioroute.policy.policies import chooser_in_force
 from trioroute.policy.select import Choice, Weighed
 from trioroute.projections import State
+from trioroute.replay.check import decide_again, why_different
 from trioroute.replay.clock import local_iso
 from trioroute.replay.find import dispatch_at
 from trioroute.replay.followed import Trail, as_fields, follow
 from trioroute.replay.read import (
     STREAM_PREFIX,
-    NotFound,
     Source,
     decision_name,
     router_of,
 )
 from trioroute.replay.told import Attempt, PinSeen, ReplicaSeen, Request, Told, WorkSeen, as_json
-from trioroute.replay.verify import decide_again, why_different
 
 
 def explain_decision(
     reader: LogReader, router: str, number: int, snapshots: Snapshots | None = None
-) -> dict[str, Any] | None:
-    """The explanation of decision ``router/number`` as JSON-able data, None if it is none.
+) -> dict[str, Any]:
+    """The explanation of decision ``router/number`` as JSON-able data.
 
     Blocking, as long as it takes to fold the log from the last of ``snapshots`` before it: call it
-    in a worker thread. Raises CannotRead and what the reader raises.
+    in a worker thread. Raises NotFound (with hints), CannotRead and what the reader raises.
     """
-    try:
-        return as_json(tell(Source(reader, snapshots=snapshots), STREAM_PREFIX + router, number))
-    except NotFound:
-        return None
+    return as_json(tell(Source(reader, snapshots=snapshots), STREAM_PREFIX + router, number))
 
 
 def tell(source: Source, stream: str, number: int) -> Told:

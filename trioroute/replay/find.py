@@ -55,6 +55,8 @@ def dispatch_at(source: Source, stream: str, number: int) -> Record:
         )
     first = source.reader.read_stream(stream, 0, 1)[0].version
     text = f"the log holds {decision_name(stream, first)} to {decision_name(stream, last)}"
+    if number < first:
+        text += "; older events were retired"
     if record is not None:
         text += f"; {decision_name(stream, number)} is {_what(source, record)}, not a decision"
     near = _nearest(source, stream, min(max(number, first), last + 1))

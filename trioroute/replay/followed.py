@@ -15,9 +15,9 @@ from trioroute.events import (
     Started,
 )
 from trioroute.events.codec import kind_of
+from trioroute.replay.check import PIN_EVENTS, PinEvent, made_by
 from trioroute.replay.read import Source, decision_name
 from trioroute.replay.told import End, Followed
-from trioroute.replay.verify import PIN_EVENTS, PinEvent, made_by
 from trioroute.replay.words import pin_words
 
 

@@ -235,7 +235,10 @@ def present_verified(console: Console, verified: Verified) -> None:
         f"{plural(verified.digests, 'digest')}, {plural(verified.restarts, 'restart')}"
     )
     if verified.begins_at > 1:
-        say(console, f"what went before seq {verified.begins_at} was retired and is not proved")
+        begins = verified.begins_at
+        say(
+            console, f"what went before seq {begins} was retired or its past was, and is not proved"
+        )
     if found is None:
         say(console, f"verified: {counts}", "green")
         if verified.in_flight:

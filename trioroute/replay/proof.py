@@ -27,8 +27,9 @@ class Difference:
 class Verified:
     """What was proved, up to ``difference`` if there is one.
 
-    ``begins_at`` is the seq of the first row kept: what went before it was retired, and is taken
-    from the snapshot that was made there.
+    ``begins_at`` is the seq of the first row from which on all is proved. What went before it was
+    retired, or no state is known of that it could be judged from: it is taken from a snapshot or a
+    ``Gap``. The other numbers count what was judged.
     """
 
     begins_at: int = 1

@@ -1,204 +1,20 @@
 """Every decision taken again from its own past: the proof, or the first difference."""
 
-from collections.abc import Callable, Iterable
-from itertools import islice
-from typing import Any
+from collections.abc import Callable
 
 import attrs
 
 from eventlog.chain import verify_chain
 from eventlog.errors import LogDamaged
-from eventlog.record import Record
-from trioroute.events import (
-    Bound,
-    Checked,
-    Dispatched,
-    Event,
-    Failed,
-    Gap,
-    Orphaned,
-    Rebound,
-    Released,
-    Spilled,
-    Started,
-    Unbound,
-)
-from trioroute.policy import RULES_VERSION, decide
-from trioroute.policy.decide import arrive_of
-from trioroute.projections import State
-from trioroute.projections.digest import digest
+from eventlog.record import Head, Record
+from trioroute.events import Gap
+from trioroute.replay.beginning import Beginning, beginning_of, refuse_unproved
+from trioroute.replay.check import Check, Different
 from trioroute.replay.proof import Difference as Difference
 from trioroute.replay.proof import Verified as Verified
-from trioroute.replay.read import PAGE, CannotRead, Past, Source, decision_name
+from trioroute.replay.read import PAGE, CannotRead, Past, Source
 
-PinEvent = Bound | Spilled | Rebound | Unbound
-PIN_EVENTS = (Bound, Spilled, Rebound, Unbound)
-
-
-class _Different(Exception):
-    def __init__(self, difference: Difference) -> None:
-        super().__init__(difference)
-        self.difference = difference
-
-
-def decide_again(state: State, event: Dispatched, at_ms: int) -> list[Event]:
-    """What today's code decides from ``state`` for the request of a recorded decision."""
-    return decide(state, arrive_of(event, at_ms, state))
-
-
-def made_by(event: Event, number: int) -> bool:
-    """Whether ``event`` is a pin event of decision ``number``."""
-    return isinstance(event, PIN_EVENTS) and event.dispatch == number
-
-
-def why_different(state: State) -> str:
-    """Whose fault a different decision is, after the rules that were in force then."""
-    return "not deterministic" if state.rules == RULES_VERSION else "rule changed"
-
-
-@attrs.define
-class _Check:
-    """One router's rows, checked in order.
-
-    ``due`` are the pin events that must come next, as decided again with decision ``number``.
-    """
-
-    past: Past
-    result: Verified
-    number: int = 0
-    due: list[Event] = attrs.field(factory=list)
-    dispatched: list[Event] = attrs.field(factory=list)
-    again: list[Event] = attrs.field(factory=list)
-    open: dict[int, None] = attrs.field(factory=dict)
-    orphans_due: bool = False
-
-    def take(self, record: Record, event: Event | None) -> None:
-        self.past.expect(record)
-        if self.orphans_due and type(event) is not Orphaned:
-            self._ending(record, f"{_names(record.stream, self.open)} should be Orphaned here")
-        if event is not None:
-            if self.due or (self.number and type(event) in PIN_EVENTS):
-                self._pin_event(record, event)
-            look = _LOOKS.get(type(event))
-            if look is not None:
-                look(self, record, event)
-        self.past.fold(record, event)
-        if isinstance(event, Gap) and event.state is not None:
-            self.open = dict.fromkeys(self.past.state.load.flights)
-
-    def _pin_event(self, record: Record, event: Event) -> None:
-        """The decision's own pin events follow it at once, in the order they were decided."""
-        if self.due and event == self.due[0]:
-            self.dispatched.append(event)
-            del self.due[0]
-        elif self.due or made_by(event, self.number):
-            recorded = [*self.dispatched, *([event] if made_by(event, self.number) else [])]
-            self._differs(record.seq, recorded)
-        if not self.due and type(event) not in PIN_EVENTS:
-            self.number = 0
-
-    def finish(self) -> None:
-        """A decision and its pin events are written together: none may be missing at the end."""
-        if self.due:
-            self._differs(self.result.head.seq, self.dispatched)
-        self.result.in_flight += len(self.open)
-
-    def _differs(self, seq: int, recorded: list[Event]) -> None:
-        place = decision_name(self.past.stream, self.number)
-        what = why_different(self.past.state)
-        text = f"{place} is decided differently today ({what})"
-        if what == "rule changed":
-            rules = self.past.state.rules
-            text += f": it was taken under rules {rules}, this release has rules {RULES_VERSION}"
-        raise _Different(
-            Difference(
-                what=what,
-                place=place,
-                seq=seq,
-                text=text,
-                recorded=tuple(recorded),
-                recomputed=tuple(self.again),
-            )
-        )
-
-    def decision(self, record: Record, event: Dispatched) -> None:
-        self.result.decisions += 1
-        self.number = record.version
-        self.dispatched = [event]
-        self.again = decide_again(self.past.state, event, record.at_ms)
-        if not self.again or self.again[0] != event:
-            self._differs(record.seq, self.dispatched)
-        self.due = self.again[1:]
-        self.open[record.version] = None
-
-    def end(self, record: Record, event: Failed | Released) -> None:
-        self._close(record, event.dispatch)
-
-    def orphans(self, record: Record, event: Orphaned) -> None:
-        self.orphans_due = False
-        for number in event.dispatches:
-            self._close(record, number)
-        if self.open:
-            self._ending(record, f"it leaves {_names(record.stream, self.open)} without an end")
-
-    def _close(self, record: Record, number: int) -> None:
-        if number not in self.open:
-            name = decision_name(record.stream, number)
-            self._ending(record, f"{name} has ended already, or never began")
-        del self.open[number]
-
-    def _ending(self, record: Record, why: str) -> None:
-        place = decision_name(record.stream, record.version)
-        text = f"{place} ({record.kind}) is not the one end of a dispatch: {why}"
-        raise _Different(Difference(what="ending", place=place, seq=record.seq, text=text))
-
-    def started(self, record: Record, event: Started) -> None:
-        self.result.restarts += record.version > 1
-        self.orphans_due = bool(self.open)
-
-    def gap(self, record: Record, event: Gap) -> None:
-        self.result.gaps += 1
-
-    def checked(self, record: Record, event: Checked) -> None:
-        self.result.digests += 1
-        state = self.past.state
-        found = Checked(
-            digest=digest(state),
-            in_flight=len(state.load.flights),
-            session_pins=len(state.pins.session),
-            prefix_pins=len(state.pins.prefix),
-        )
-        if found != event:
-            place = decision_name(record.stream, record.version)
-            text = f"the state before {place} has another digest than the log says"
-            raise _Different(
-                Difference(
-                    what="digest",
-                    place=place,
-                    seq=record.seq,
-                    text=text,
-                    recorded=(event,),
-                    recomputed=(found,),
-                )
-            )
-
-
-def _names(stream: str, numbers: Iterable[int]) -> str:
-    """A few decisions by name; the number of the rest."""
-    known = list(numbers)
-    named = ", ".join(decision_name(stream, number) for number in islice(known, 3))
-    return named if len(known) <= 3 else f"{named} and {len(known) - 3} more"
-
-
-_LOOKS: dict[type, Callable[[_Check, Record, Any], None]] = {
-    Dispatched: _Check.decision,
-    Failed: _Check.end,
-    Released: _Check.end,
-    Orphaned: _Check.orphans,
-    Started: _Check.started,
-    Gap: _Check.gap,
-    Checked: _Check.checked,
-}
+_NO_END = 1 << 62
 
 Progress = Callable[[int, int], None]
 """Told the rows done and the rows in all."""
@@ -211,65 +27,111 @@ def verify(source: Source, progress: Progress | None = None) -> Verified:
     for a log that this release cannot judge, and LogError where the store cannot be read.
     """
     result = Verified()
-    checks: dict[str, _Check] = {}
-    until = source.reader.head().seq
-    _begin(source, checks, result)
     try:
-        while result.head.seq < until:
-            _take_page(source, checks, result, until)
-            if progress is not None:
-                progress(result.head.seq, until)
-        for check in checks.values():
-            check.finish()
-    except _Different as found:
+        _judge(source, result, progress)
+    except Different as found:
         result.difference = found.difference
     except LogDamaged as error:
         result.difference = _damage(error)
     return result
 
 
-def _begin(source: Source, checks: dict[str, _Check], result: Verified) -> None:
-    """A log whose beginning was retired is judged from the snapshot at its first row on."""
-    first = source.reader.read(0, 1)
-    if not first or first[0].seq == 1:
-        return
-    result.begins_at = first[0].seq
-    fold = source.fold_before(result.begins_at)
-    if fold.head.seq != result.begins_at - 1:
-        raise CannotRead(
-            f"the log begins at seq {result.begins_at}: what went before it is in an earlier "
-            "segment (give the log's directory, not one file), or was retired and no snapshot of "
-            "this release tells of it; trioroute log verify checks the rows themselves"
-        )
-    result.head = fold.head
-    for stream, state in fold.states.items():
-        checks[stream] = _Check(Past(stream, state), result)
-        checks[stream].open = dict.fromkeys(state.load.flights)
-
-
-def _take_page(source: Source, checks: dict[str, _Check], result: Verified, until: int) -> None:
-    """Check one page; damage is told only once the good rows before it were judged."""
-    head = result.head
-    page = source.reader.read(head.seq, min(PAGE, until - head.seq))
+def _judge(source: Source, result: Verified, progress: Progress | None) -> None:
     damage: LogDamaged | None = None
-    if not page:
-        raise CannotRead(f"the log ends at seq {head.seq} although it had more: was it moved?")
     try:
-        head = verify_chain(page, head)
+        until = source.reader.head().seq
     except LogDamaged as error:
-        damage = error
-        page = [record for record in page if record.seq < error.seq]
-    for record in page:
-        check = checks.get(record.stream)
-        if check is None:
-            check = checks[record.stream] = _Check(Past(record.stream), result)
-        check.take(record, source.event(record))
-        result.events += 1
+        until, damage = _NO_END, error  # told once the good rows before it were judged
+    walk = _Walk(source, result, beginning_of(source))
+    walk.begin()
+    while result.head.seq < until and walk.page(until):
+        if progress is not None:
+            progress(result.head.seq, until if damage is None else result.head.seq)
     if damage is not None:
         raise damage
-    result.head = head
+    if result.head.seq < until:
+        raise CannotRead(
+            f"the log ends at seq {result.head.seq} although it had more: was it moved?"
+        )
+    for check in walk.checks.values():
+        check.finish()
+    refuse_unproved(walk.beginning, result.begins_at, until)
+
+
+@attrs.define
+class _Walk:
+    """The rows of a log from the first one kept on, each given to the check of its router."""
+
+    source: Source
+    result: Verified
+    beginning: Beginning
+    checks: dict[str, Check] = attrs.field(factory=dict)
+
+    def begin(self) -> None:
+        """A log whose beginning was retired is judged from the snapshot at its first row on, else
+        from where a later one or a Gap tells the state; its first chain is then taken on trust."""
+        oldest = self.beginning.oldest
+        if oldest is None:
+            return
+        self.result.begins_at = oldest.seq
+        self.result.head = self.beginning.fold.head
+        if self.beginning.blind:
+            self._take(oldest)
+            self.result.head = Head(oldest.seq, oldest.chain)
+        self._take_over()
+
+    def page(self, until: int) -> bool:
+        """Check one page, False if there is none; damage is told only once the good rows before it
+        were judged."""
+        head, turn = self.result.head, self.beginning.fold.head.seq
+        stop = turn if head.seq < turn < until else until
+        page = self.source.reader.read(head.seq, min(PAGE, stop - head.seq))
+        damage: LogDamaged | None = None
+        try:
+            head = verify_chain(page, head)
+        except LogDamaged as error:
+            damage = error
+            page = [record for record in page if record.seq < error.seq]
+        for record in page:
+            self._take(record)
+        if damage is not None:
+            raise damage
+        self.result.head = head
+        self._take_over()
+        return bool(page)
+
+    def _take_over(self) -> None:
+        """Where the snapshot was made, go on from it with the routers that are not judged yet."""
+        fold = self.beginning.fold
+        if self.result.head.seq != fold.head.seq:
+            return
+        for stream, state in fold.states.items():
+            if stream not in self.checks:
+                check = self.checks[stream] = Check(Past(stream, state), self.result)
+                check.open = dict.fromkeys(state.load.flights)
+
+    def _take(self, record: Record) -> None:
+        check = self.checks.get(record.stream)
+        if check is None:
+            past = Past(record.stream)
+            if self.beginning.blind and record.version > 1:
+                if not _restates(self.source, record):
+                    self.result.begins_at = record.seq + 1
+                    return
+                past.state.position = record.version - 1
+            check = self.checks[record.stream] = Check(past, self.result)
+        check.take(record, self.source.event(record))
+        self.result.events += 1
+
+
+def _restates(source: Source, record: Record) -> bool:
+    event = source.event(record) if record.kind == "Gap" else None
+    return isinstance(event, Gap) and event.state is not None
 
 
 def _damage(error: LogDamaged) -> Difference:
+    if not error.seq:
+        text = f"{error.where} cannot be read ({error.reason})"
+        return Difference(what="damaged", place=error.where, seq=0, text=text)
     text = f"the row of seq {error.seq} is not what was written ({error.reason})"
     return Difference(what="damaged", place=f"seq {error.seq}", seq=error.seq, text=text)
