@@ -52,7 +52,7 @@ venv_ready() {
     if ! _new_enough "$VENV/bin/python"; then
         _make_venv || return 1
     fi
-    echo "installing trioroute${extra:+ and its $extra tools} into $VENV (once)" >&2
+    echo "installing trioroute${extra:+ and its $extra tools} into $VENV (once, up to a minute)" >&2
     local said
     if ! said=$("$VENV/bin/python" -m pip install -q --disable-pip-version-check \
         -e "$ROOT${extra:+[$extra]}" 2>&1); then

@@ -72,10 +72,7 @@ def serve_command(
             click.echo(f"trioroute: {problem}", err=True)
         sys.exit(2)
     if settings.no_replica:
-        raise click.UsageError(
-            "no replica: name at least one with --replica http://HOST:PORT or a [[replica]] "
-            "section in --config FILE, or have them found by a [discovery.*] section in it"
-        )
+        raise click.UsageError(_no_replica(config))
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -84,6 +81,16 @@ def serve_command(
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the router heeds it
     serve.raise_file_limit()
     end_in_words(partial(_open_and_run, settings, reread), FAILURES)
+
+
+def _no_replica(config: Path | None) -> str:
+    said = (
+        "no replica: name at least one with --replica http://HOST:PORT or a [[replica]] "
+        "section in --config FILE, or have them found by a [discovery.*] section in it"
+    )
+    if config is None and Path("trioroute.toml").is_file():
+        said += "; trioroute.toml lies here, but is read only with --config trioroute.toml"
+    return said
 
 
 def _open_and_run(settings: Settings, reread: Callable[[], Settings]) -> None:

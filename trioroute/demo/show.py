@@ -36,7 +36,7 @@ def welcome(api: str, admin: str, model: str, log: str) -> str:
   Ask why it went where it went:
 
     {replay} {log} --last 5
-    {replay} {log} --decision r1/42      (the number is in the header x-trioroute-decision)
+    {replay} {log} --request ID        # ID: the header x-request-id of your answer
 
   Ctrl-C stops everything; the next start continues the same log.
 """

@@ -62,7 +62,7 @@ class HealthNotes:
             "trioroute replay %s --replica %s",
             event.replica,
             cooldown_s,
-            event.cause,
+            "by hand" if event.cause == "none" else event.cause,
             event.n,
             _who(event),
             self._log,

@@ -223,7 +223,7 @@ def pin_sentence(choice: Choice, settings: InForce) -> str | None:
     if pin.usable:
         return f"its {pin.kind} pin was usable: {_counted(choice, pin, settings)}"
     if pin.dead is not None:
-        return f"its {pin.kind} pin was dead: {pin.replica} {_DEAD[pin.dead]}"
+        return f"its {pin.kind} pin was dead: {pin.replica} {_dead(choice, pin, pin.dead)}"
     said = _spilled(choice, pin, settings)
     if choice.replica == pin.replica:
         return f"its {pin.kind} pin was not usable ({said}), yet step 3 chose the same replica"
@@ -231,6 +231,13 @@ def pin_sentence(choice: Choice, settings: InForce) -> str | None:
     if pin.force and pin.kind == "session":
         said += ", far enough above the minimum to rebind at once"
     return f"its {pin.kind} pin to {pin.replica} spilled: {said}"
+
+
+def _dead(choice: Choice, pin: PinLook, cause: DeadPin) -> str:
+    home = _home(choice, pin)
+    if cause == "ejected" and home is not None and home.standing != "EJECTED":
+        return "was ejected after the pin was made, which ends a pin for good"
+    return _DEAD[cause]
 
 
 def _home(choice: Choice, pin: PinLook) -> Candidate | None:

@@ -48,6 +48,8 @@ def pin_words(event: Bound | Spilled | Rebound | Unbound) -> str:
         return f"{where}: {SPILLS[event.cause]}, {event.count} in a row"
     if isinstance(event, Rebound):
         moved = f"{event.kind} pin moved from {event.previous} to {event.replica}"
+        if event.previous == event.replica:
+            moved = f"{event.kind} pin made anew on {event.replica}"
         return f"{moved}: {PIN_ENDS[event.cause]}"
     return f"{event.kind} pin to {event.replica} removed: {PIN_ENDS[event.cause]}"
 

@@ -9,6 +9,7 @@ from eventlog.sqlite import SqliteReader
 from eventlog.sqlite_copy import copy_into_one_file, copy_log
 from trioroute.cli.log.words import failures, json_option, log_argument
 from trioroute.events.views import VIEWS
+from trioroute.replay.words import plural
 
 EPILOG = """\b
 Examples:
@@ -43,7 +44,8 @@ def archive_command(log: Path, target: Path, one_file: bool, as_data: bool) -> N
                 "target": str(target),
             }
             text = (
-                f"{len(copied.new)} segments copied to {target}, {len(copied.there)} were there; "
+                f"{plural(len(copied.new), 'segment')} copied to {target}, "
+                f"{len(copied.there)} were there; "
                 f"head seq {head.seq}, chain {head.chain.hex()}"
             )
     click.echo(json.dumps(told) if as_data else text)

@@ -16,6 +16,7 @@ from trioroute import events as e
 from trioroute.cli.log.words import CHECK_FAILED, Bar, failures, json_option, log_argument
 from trioroute.projections.digest import digest
 from trioroute.replay.present import console_for, say
+from trioroute.replay.words import plural
 from trioroute.snapshot import LogFold, begin_fold
 
 EPILOG = """\b
@@ -131,7 +132,7 @@ def _show(told: dict[str, Any], found: Checked) -> None:
     console = console_for()
     head = f"head seq {told['head']['seq']}, chain {told['head']['chain']}"
     if told["ok"]:
-        counts = f"{told['rows']} rows, {told['digests']} digests"
+        counts = f"{plural(told['rows'], 'row')}, {plural(told['digests'], 'digest')}"
         say(console, f"verified: {counts}; {head}", "green")
     for one in found.bad[:SHOWN]:
         say(console, _bad(one), "bold red")

@@ -1,5 +1,6 @@
 """What the commands of ``trioroute log`` have in common: how they fail and show progress."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,9 @@ def failures() -> Iterator[None]:
         yield
     except LogDamaged as error:
         stop(str(error), CHECK_FAILED)
+    except BrokenPipeError:
+        # Who reads us has enough, like `head`; Python's own flush at the end must not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (LogError, UnreadableEvent, OSError) as error:
         stop(str(error), CANNOT)
 
