@@ -36,7 +36,7 @@ def hurried() -> str:
     """The shipped rules, sixty times as fast: minutes become seconds."""
     rules = rules_file(Eject(cooldown_ms=2000, cooldown_max_ms=4000))
     faster = re.sub(r"(?<=\[|\s)(\d+)m(?=\]|\n)", r"\1s", rules)
-    return faster.replace("for: 30s", "for: 1s").replace("> 60", "> 2").replace("[1s]", "[2s]")
+    return faster.replace("for: 30s", "for: 1s").replace("> 60", "> 6").replace("[1s]", "[2s]")
 
 
 class Prometheus:
