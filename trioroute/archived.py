@@ -1,5 +1,6 @@
 """Which closed segments the archive command has taken: a mark for each, with the file's hash."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -22,17 +23,25 @@ def is_archived(segment: Path) -> bool:
 
 
 def mark_archived(segment: Path) -> None:
-    """Remember it, with the SHA-256 that the archived file must have. Raises OSError."""
+    """Remember it, with the SHA-256 that the archived file must have.
+
+    Raises OSError, and leaves nothing behind then.
+    """
     with segment.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     mark = mark_of(segment)
     mark.parent.mkdir(mode=0o700, exist_ok=True)
     draft = mark.with_suffix(".new")
-    with draft.open("w") as file_out:
-        json.dump({"segment": segment.name, "sha256": digest}, file_out)
-        file_out.flush()
-        os.fsync(file_out.fileno())
-    draft.rename(mark)
+    try:
+        with draft.open("w") as file_out:
+            json.dump({"segment": segment.name, "sha256": digest}, file_out)
+            file_out.flush()
+            os.fsync(file_out.fileno())
+        draft.rename(mark)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
 
 
 def unarchived(directory: Path) -> list[Path]:

@@ -105,12 +105,11 @@ def replica_table(replicas: Iterable[ReplicaSeen], winner: str | None = None) ->
         gap=1,
     )
     for seen in replicas:
-        scraped = f"{seen.running}+{seen.waiting}" if seen.running is not None else "unknown"
         made.add_row(
             ">" if seen.name == winner else "",
             Text(seen.name),
             seen.state,
-            scraped,
+            _scraped(seen),
             span(seen.scrape_age_ms) if seen.scrape_age_ms is not None else "",
             str(seen.in_flight),
             count(seen.wlc_m),
@@ -122,6 +121,10 @@ def replica_table(replicas: Iterable[ReplicaSeen], winner: str | None = None) ->
             style="bold" if seen.name == winner else "",
         )
     return made
+
+
+def _scraped(seen: ReplicaSeen) -> str:
+    return f"{seen.running}+{seen.waiting}" if seen.running is not None else "unknown"
 
 
 def work_table(
@@ -139,12 +142,11 @@ def work_table(
             damage = count(one.damage_m)
             numbers = (one.promised, one.batch, one.expected, one.total)
             sums = [f"{one.cached:,}", f"{one.uncached:,}", damage, *(f"{n:,}" for n in numbers)]
-        scraped = f"{seen.running}+{seen.waiting}" if seen.running is not None else "unknown"
         made.add_row(
             ">" if seen.name == winner else "",
             Text(seen.name),
             seen.state,
-            scraped,
+            _scraped(seen),
             str(seen.in_flight if one is None else one.present),
             *sums,
             " ".join(seen.flags),

@@ -16,7 +16,7 @@ from trioroute.replay.window import Window
 from trioroute.settings import with_changes
 from trioroute.simulate.clock import BEGIN_MS, MS_NS
 from trioroute.simulate.fit import FIT_MEDIAN_MAX, FIT_P90_MAX, FIT_REQUESTS_MIN, Errors, Fit, fit
-from trioroute.simulate.measures import Measures, mean_s, percentile_s
+from trioroute.simulate.measures import Measures, times_s
 from trioroute.simulate.recorded import Recorded, one_after_another
 from trioroute.simulate.script import Workload
 from trioroute.simulate.world import Setting, World
@@ -194,14 +194,8 @@ def _as_it_was(window: Window, begin_ms: int) -> Felt:
 
 
 def _felt(measures: Measures) -> Felt:
-    ttft, e2e = measures.ttft_ns, measures.e2e_ns
     return Felt(
-        ttft_mean_s=mean_s(ttft),
-        ttft_p50_s=percentile_s(ttft, 0.5),
-        ttft_p90_s=percentile_s(ttft, 0.9),
-        ttft_p99_s=percentile_s(ttft, 0.99),
-        e2e_mean_s=mean_s(e2e),
-        e2e_p99_s=percentile_s(e2e, 0.99),
+        **times_s(measures),
         max_share_5m=measures.largest_share(measures.from_ns // MS_NS),
         spills=measures.spills,
         rebinds=measures.rebinds,

@@ -11,7 +11,7 @@ from trioroute.router import Log
 from trioroute.settings import with_changes
 from trioroute.simulate.baselines import BASELINES, Sight
 from trioroute.simulate.faults import Fault
-from trioroute.simulate.measures import mean_s, percentile_s
+from trioroute.simulate.measures import times_s
 from trioroute.simulate.profiles import EngineProfile
 from trioroute.simulate.script import Workload
 from trioroute.simulate.world import Setting, World
@@ -137,12 +137,7 @@ def outcome_of(policy: str, world: World) -> Outcome:
     cached = sum(engine.cached_tokens for engine in engines)
     return Outcome(
         policy=policy,
-        ttft_mean_s=mean_s(measures.ttft_ns),
-        ttft_p50_s=percentile_s(measures.ttft_ns, 0.5),
-        ttft_p90_s=percentile_s(measures.ttft_ns, 0.9),
-        ttft_p99_s=percentile_s(measures.ttft_ns, 0.99),
-        e2e_mean_s=mean_s(measures.e2e_ns),
-        e2e_p99_s=percentile_s(measures.e2e_ns, 0.99),
+        **times_s(measures),
         prefix_hit_ratio=cached / queried if queried else 0.0,
         max_share_5m=measures.largest_share(),
         imbalance_index=measures.mean_imbalance(),

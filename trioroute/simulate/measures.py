@@ -121,3 +121,16 @@ def percentile_s(values_ns: Sequence[int], share: float) -> float:
 
 def mean_s(values_ns: Sequence[int]) -> float:
     return sum(values_ns) / len(values_ns) / 1e9 if values_ns else 0.0
+
+
+def times_s(measures: Measures) -> dict[str, float]:
+    """What clients felt: the columns of times, in seconds, as every table has them."""
+    ttft_ns = sorted(measures.ttft_ns)
+    return {
+        "ttft_mean_s": mean_s(ttft_ns),
+        "ttft_p50_s": percentile_s(ttft_ns, 0.5),
+        "ttft_p90_s": percentile_s(ttft_ns, 0.9),
+        "ttft_p99_s": percentile_s(ttft_ns, 0.99),
+        "e2e_mean_s": mean_s(measures.e2e_ns),
+        "e2e_p99_s": percentile_s(measures.e2e_ns, 0.99),
+    }

@@ -1,6 +1,5 @@
 """The archive command: run once for each closed segment, oldest first, until it succeeds."""
 
-import contextlib
 import logging
 import shlex
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from pathlib import Path
 import attrs
 import trio
 
-from trioroute.archived import mark_archived, mark_of, unarchived
+from trioroute.archived import mark_archived, unarchived
 from trioroute.upkeep.command import run_command
 
 logger = logging.getLogger("trioroute.log")
@@ -65,11 +64,9 @@ class Archiving:
 
 
 def _mark(segment: Path) -> str:
-    """Mark it as archived, or leave nothing behind and say why not, as on a full disk."""
+    """Mark it as archived, or say why not, as on a full disk."""
     try:
         mark_archived(segment)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            mark_of(segment).with_suffix(".new").unlink(missing_ok=True)
         return f"it cannot be marked as archived: {error}"
     return ""

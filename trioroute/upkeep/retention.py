@@ -7,7 +7,6 @@ from pathlib import Path
 import attrs
 import trio
 
-from eventlog.errors import LogError
 from eventlog.retention import Plan, Retention
 from trioroute.retain import plan_retention, retire
 
@@ -29,7 +28,7 @@ class Retaining:
     told: str = ""
 
     async def run(self) -> None:
-        """Retire for ever, in a worker thread."""
+        """Retire for ever, in a worker thread. Raises LogError and OSError: see ``keep_up``."""
         while True:
             limits = self.limits()
             if limits != Retention():
@@ -37,13 +36,9 @@ class Retaining:
             await trio.sleep(self.look_every_s)
 
     def _look(self, limits: Retention, archived_only: bool, now_ms: int) -> None:
-        try:
-            decided = plan_retention(self.directory, limits, now_ms, archived_only=archived_only)
-            retire(self.directory, decided)
-        except (LogError, OSError) as error:
-            logger.error("the retention of the log failed: %s", error)
-        else:
-            self._tell(decided)
+        decided = plan_retention(self.directory, limits, now_ms, archived_only=archived_only)
+        retire(self.directory, decided)
+        self._tell(decided)
 
     def _tell(self, decided: Plan) -> None:
         for segment in decided.going:

@@ -54,4 +54,4 @@ class SideFile:
         """Look now and then, for ever."""
         while True:
             await trio.sleep(LOOK_EVERY_S)
-            self.look()
+            await trio.to_thread.run_sync(self.look)
