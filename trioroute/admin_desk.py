@@ -15,6 +15,7 @@ from eventlog.sqlite import SqliteReader, SqliteStore
 from trioroute.assembly import Parts
 from trioroute.changes import RunningChanges
 from trioroute.observe import AdminDesk, Feed, Seen
+from trioroute.proxy.serving.asgi import BrokenEnding
 from trioroute.replay import NotFound, explain_decision
 from trioroute.replay.read import STREAM_PREFIX
 
@@ -80,6 +81,7 @@ def admin_desk(parts: Parts, changes: RunningChanges) -> AdminDesk:
         )
 
     return AdminDesk(
+        broken=BrokenEnding,
         state=lambda: parts.router.state,
         now_ms=parts.now_ms,
         log=JournalView(parts.journal, parts.directory, parts.store),

@@ -18,7 +18,7 @@ from trioroute.observe import Feed, Seen, event_stream
 from trioroute.observe.answer import Answer
 from trioroute.observe.event_stream import TAKES_AT_MOST_S, WATCHERS_MAX, EventStream, StreamDesk
 from trioroute.observe.feed import BODY_MAX, MEMORY_EVENTS, PAGE_BYTES, PAGE_EVENTS
-from trioroute.proxy.serving.asgi import ASGIApp
+from trioroute.proxy.serving.asgi import ASGIApp, BrokenEnding
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.server import serve_http
 
@@ -173,7 +173,8 @@ async def test_a_watcher_that_takes_nothing_is_let_go(
     rig.live("a")
     reader = Reader(takes=1)
     started = trio.current_time()
-    await opened(desk, b"since=0").run(reader)
+    with pytest.raises(event_stream.WatcherLetGo):
+        await opened(desk, b"since=0").run(reader)
     assert TAKES_AT_MOST_S <= trio.current_time() - started < TAKES_AT_MOST_S + 5
     assert desk.watching == 0
     assert not reader.ended, "a cut stream never looks whole"
@@ -261,11 +262,11 @@ def streaming(desk: StreamDesk, query: bytes) -> ASGIFramework:
 
 
 async def test_a_real_client_that_reads_nothing_is_let_go(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(event_stream, "TAKES_AT_MOST_S", 0.3)
     rig.live("a")
-    desk = StreamDesk(rig.feed())
+    desk = StreamDesk(rig.feed(), broken=BrokenEnding)
     body = json.dumps("x" * (BODY_MAX - 2)).encode()
     desk.feed.past = lambda after, _: [Seen(after + 1, 1, "Gap", body)]
     rig.log.taken *= 200  # more than sockets hold
@@ -275,6 +276,7 @@ async def test_a_real_client_that_reads_nothing_is_let_go(
             await stream.send_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
             await until(lambda: desk.watching == 1)
             await until(lambda: desk.watching == 0)
+    assert not caplog.records, "it is let go on purpose"
 
 
 async def test_a_watcher_that_leaves_frees_its_place_at_once(rig: Rig) -> None:

@@ -18,7 +18,7 @@ from eventlog.errors import LogError
 from trioroute.observe.answer import Answer, error, json_answer, shown, text_answer
 from trioroute.observe.change_paths import ChangeOffice, allowed_changes
 from trioroute.observe.changes import Changes
-from trioroute.observe.event_stream import EventStream, StreamDesk
+from trioroute.observe.event_stream import EventStream, StreamDesk, WatcherLetGo
 from trioroute.observe.exporter import Exporter, StateCollector
 from trioroute.observe.feed import Feed
 from trioroute.observe.guard import refuse, values
@@ -46,6 +46,7 @@ class AdminDesk:
     ``explain(router, number)`` gives a decision's explanation as JSON values; if there is no such
     decision, a text that says what there is, or None. It may raise a LogError, which is answered
     with 503, as those of ``changes`` are.
+    ``broken`` is raised to end an event stream as cut, without an error in the process log.
     """
 
     state: Callable[[], State]
@@ -58,13 +59,14 @@ class AdminDesk:
     changes: Changes
     version: str
     token: str = attrs.field(default="", repr=False)
+    broken: type[Exception] = WatcherLetGo
 
 
 def admin_app(desk: AdminDesk) -> ASGIFramework:
     """The admin port as an ASGI application."""
     collector = StateCollector(desk.state, desk.now_ms, desk.timings, desk.log, desk.version)
     changing = ChangeOffice(desk.changes, desk.state)
-    office = _Office(desk, Exporter(collector), changing, StreamDesk(desk.feed))
+    office = _Office(desk, Exporter(collector), changing, StreamDesk(desk.feed, broken=desk.broken))
 
     async def app(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         if scope["type"] == "lifespan":

@@ -26,6 +26,10 @@ _HEAD = Answer(200, "text/event-stream", b"", ((b"x-accel-buffering", b"no"),))
 _FIRST = b"retry: 1000\n\n"
 
 
+class WatcherLetGo(Exception):
+    """A watcher was too slow: its stream must end as one that was cut."""
+
+
 @attrs.frozen
 class EventStream:
     """One watcher's stream: the head is ``answer``'s, the body never ends by itself."""
@@ -36,35 +40,40 @@ class EventStream:
     answer: Answer = _HEAD
 
     async def run(self, send: ASGISendCallable) -> None:
-        """Send the body until the watcher leaves, is too slow, or the log cannot be read."""
+        """Send the body until the watcher leaves or the log cannot be read.
+
+        Raises ``desk.broken`` when the watcher is too slow.
+        """
         self.desk.watching += 1
         try:
             pages = self.desk.feed.pages(self.after, self.kinds)
             async with aclosing(pages):
-                if not await _taken(send, _FIRST):
-                    return
+                await self._give(send, _FIRST)
                 async for page in pages:
-                    if not await _taken(send, page):
-                        return
+                    await self._give(send, page)
         except LogError:
             pass  # the end of the stream is the answer: the client asks again, and sees the state
         finally:
             self.desk.watching -= 1
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-
-async def _taken(send: ASGISendCallable, page: bytes) -> bool:
-    with trio.move_on_after(TAKES_AT_MOST_S) as scope:
-        await send({"type": "http.response.body", "body": page, "more_body": True})
-    return not scope.cancelled_caught
+    async def _give(self, send: ASGISendCallable, page: bytes) -> None:
+        with trio.move_on_after(TAKES_AT_MOST_S) as scope:
+            await send({"type": "http.response.body", "body": page, "more_body": True})
+        if scope.cancelled_caught:
+            raise self.desk.broken
 
 
 @attrs.define
 class StreamDesk:
-    """Lets watchers in; ``watching`` are those there are."""
+    """Lets watchers in; ``watching`` are those there are.
+
+    ``broken`` is what the server takes as a response that ends broken on purpose.
+    """
 
     feed: Feed
     watching: int = 0
+    broken: type[Exception] = WatcherLetGo
 
     def open(self, headers: Headers, query: bytes) -> Answer | EventStream:
         """The stream that was asked for, from now on unless ``since`` or Last-Event-ID say where.
