@@ -1,15 +1,21 @@
 """What speaks against each replica since it was last fine: the evidence of an eject."""
 
 from collections import deque
+from collections.abc import Mapping
 
 import attrs
 
 from trioroute.events import Event, Failed, Released, Scraped, ScrapeFailed
+from trioroute.projections import State
+from trioroute.replay.incident.lanes import lane_state
 from trioroute.replay.told import Line
 from trioroute.replay.words import end_words, health_words
 
 MOST = 6
 """Rows kept of each kind for each replica, the last ones."""
+
+LOADS_MAX = 12
+"""Replicas whose load is told; of a greater fleet the first that joined."""
 
 
 @attrs.define
@@ -58,3 +64,18 @@ class Evidence:
     def of_event(self, event: Event) -> tuple[Line, ...]:
         name = getattr(event, "replica", None)
         return self.of(name) if isinstance(name, str) else ()
+
+
+def loads_of(
+    state: State, in_flight: Mapping[str, int], at_ms: int, place: str
+) -> tuple[Line, ...]:
+    """What each replica was and ran at a moment: the evidence of a shortage."""
+    lines = []
+    for name in list(state.fleet.replicas)[:LOADS_MAX]:
+        last = state.load.of(name).last
+        own = f"{in_flight.get(name, 0)} of this router's in flight"
+        known = last is not None and last.running is not None
+        scraped = f"{last.running} running, {last.waiting or 0} waiting" if last and known else ""
+        text = f"{name} {', '.join(one for one in (lane_state(state, name), scraped, own) if one)}"
+        lines.append(Line(at_ms=at_ms, place=place, event="load", text=text))
+    return tuple(lines)

@@ -34,9 +34,10 @@ def title_of(told: Incident) -> str:
 
 
 def blocks_of(told: Incident) -> list[Block]:
-    made = [_phases(told), _cause(told), _hit(told), _counts(told), _rules(told), _timeline(told)]
+    made = [_phases(told), *_cause(told), _hit(told), _counts(told), _rules(told)]
     if told.hints:
-        made.insert(5, Block("What if", told.hints))
+        made.append(Block("What if", told.hints))
+    made.append(_timeline(told))
     if told.notes:
         made.insert(0, Block("What the log cannot tell", told.notes))
     return made
@@ -50,15 +51,26 @@ def _phases(told: Incident) -> Block:
     return Block("Phases", (), ("from", "lasts", "phase", "why"), rows, ("lasts",))
 
 
-def _cause(told: Incident) -> Block:
+def _cause(told: Incident) -> list[Block]:
     cause = told.first_cause
+    columns = ("time", "row", "what")
     if cause is None:
-        return Block("First cause", ("nothing went wrong in this span",))
+        said = ["nothing went wrong with the service in this span"]
+        if told.total.refused:
+            said.append(f"what was asked for was refused: {_listed(told.refusals)}")
+        blocks = [Block("First cause", tuple(said))]
+        if told.changes:
+            said = ["made on purpose, and nothing went wrong by them"]
+            blocks.append(Block("Changes", tuple(said), columns, _rows(told.changes)))
+        return blocks
     where = f" ({cause.place})" if cause.place else ""
-    said = (f"{clock_time(cause.at_ms)}{where}: {cause.text}",)
-    if not cause.evidence:
-        return Block("First cause", said)
-    return Block("First cause", said, ("time", "row", "evidence"), _rows(cause.evidence))
+    said = [f"{clock_time(cause.at_ms)}{where}: {cause.text}"]
+    evidence = (*columns[:2], "evidence") if cause.evidence else ()
+    blocks = [Block("First cause", tuple(said), evidence, _rows(cause.evidence))]
+    if cause.before:
+        said = ["came just before it; that it has to do with it is not proved"]
+        blocks.append(Block("Before the first cause", tuple(said), columns, _rows(cause.before)))
+    return blocks
 
 
 def _rows(lines: Iterable[Line]) -> tuple[tuple[str, ...], ...]:

@@ -9,20 +9,18 @@ from eventlog.record import Record
 from trioroute import events as e
 from trioroute.projections import State, apply
 from trioroute.replay.clock import local_iso, span
-from trioroute.replay.incident.course import NORMAL, Course, overloaded, phase_of
-from trioroute.replay.incident.evidence import Evidence
+from trioroute.replay.incident.course import NORMAL, Course, phase_of
+from trioroute.replay.incident.evidence import loads_of
+from trioroute.replay.incident.lanes import Lanes
+from trioroute.replay.incident.requests import Requests
+from trioroute.replay.incident.room import REFUSED, Room
 from trioroute.replay.incident.rules import usual
 from trioroute.replay.incident.story import Story
-from trioroute.replay.incident.told import Phase
-from trioroute.replay.incident.traffic import NOT_FAILED, Traffic
+from trioroute.replay.incident.told import FirstCause, Phase
+from trioroute.replay.incident.traffic import Traffic
 from trioroute.replay.read import decision_name
-from trioroute.replay.words import end_words, health_words, plural
-
-OVERLOAD_LASTS_MS = 10_000
-"""Overload lasts this long after a refusal for want of room, and queues must last it to be one: a
-single scrape that finds a queue everywhere is not."""
-
-FULL = ("overloaded", "no_healthy_instances")
+from trioroute.replay.told import Line
+from trioroute.replay.words import health_words, plural
 
 _FLEET = (e.ReplicaJoined, e.ReplicaLeft, e.Draining)
 _HEALTH = (e.Live, e.Probing, e.Ejected, e.ScrapeFailed, e.Scraped)
@@ -33,7 +31,7 @@ _STATE = (*_FLEET, *_HEALTH, e.Started, e.Configured, e.Gap)
 class Router:
     """``state`` is folded of all but the requests and pins of the span: fleet, health, settings.
 
-    ``struck`` holds, by ejected replica, the dispatches that ran there when it was ejected.
+    ``run`` is the row in which the router started last within the span, 0 if it did not.
     """
 
     stream: str
@@ -41,15 +39,10 @@ class Router:
     story: Story
     traffic: Traffic
     course: Course
-    evidence: Evidence = attrs.field(factory=Evidence)
-    struck: dict[str, set[int]] = attrs.field(factory=dict)
-    lanes: dict[str, tuple[str, int]] = attrs.field(factory=dict)
-    requests: dict[int, str] = attrs.field(factory=dict)
-    full_until_ms: int = 0
-    refused: str = ""
-    waits: str | None = None
-    waits_since_ms: int = 0
-    waits_until_ms: int = 0
+    requests: Requests
+    lanes: Lanes = attrs.field(factory=Lanes)
+    room: Room = attrs.field(factory=Room)
+    run: int = 0
     before: e.Event | None = None
     last_ms: int = 0
 
@@ -59,20 +52,18 @@ class Router:
     def begin(self) -> None:
         """From the state just before the span."""
         at_ms = self.traffic.from_ms
-        for number, flight in self.state.load.flights.items():
-            self.traffic.begin((self.stream, number), flight.replica, (flight.model, None))
-            self.requests[number] = flight.request_id
-        self._standings(at_ms)
-        self._look_at_queues(at_ms)
+        self.requests.begin(self.state)
+        self.lanes.look(self.state, at_ms)
+        self.room.look(self.state, self.traffic.in_flight, at_ms, "")
         self.course.name, self.course.why = self._phase(at_ms)
         self.last_ms = self.state.at_ms
 
     def under_way(self) -> list[str]:
-        """What was wrong with its replicas when the span began."""
+        """What was wrong with its replicas when the span began. An eject by hand has no cause."""
         found = []
         for name in self.state.fleet.replicas:
             health, standing = self.state.health[name], self.state.standing(name)
-            if standing in ("EJECTED", "PROBING", "DRAINING"):
+            if standing in ("EJECTED", "PROBING") and health.eject_cause != "none":
                 cause = f" ({health.eject_cause})" if standing == "EJECTED" else ""
                 found.append(f"{name} is {standing}{cause} since {local_iso(health.since_ms)}")
         return found
@@ -89,10 +80,12 @@ class Router:
         if look is not None:
             look(self, record, event)
         if isinstance(event, _STATE):
+            asleep = self._asleep() if isinstance(event, e.Scraped) else ()
             apply(self.state, record.version, at_ms, event)
-            self._standings(at_ms)
+            self.lanes.look(self.state, at_ms)
             if isinstance(event, e.Scraped):
-                self._look_at_queues(at_ms)
+                self._slept(record, asleep)
+                self.room.look(self.state, self.traffic.in_flight, at_ms, self.place(record))
             self._turn(at_ms, self.place(record))
         self.before, self.last_ms = event, at_ms
 
@@ -100,52 +93,34 @@ class Router:
 
     def _settle(self, at_ms: int) -> None:
         """What time alone ended before ``at_ms``."""
-        if self.full_until_ms and self.full_until_ms <= at_ms:
-            ended, self.full_until_ms = self.full_until_ms, 0
-            self._turn(ended, "")
-
-        if self.waits is not None and self.waits_until_ms <= at_ms:
-            self.waits = None
-            self._turn(self.waits_until_ms, "")
-
-    def _look_at_queues(self, at_ms: int) -> None:
-        why = overloaded(self.state)
-        if why is not None:
-            if self.waits is None:
-                self.waits, self.waits_since_ms = why, at_ms
-            self.waits_until_ms = at_ms + OVERLOAD_LASTS_MS
+        for ended_ms in self.room.settle(at_ms):
+            self._turn(ended_ms, "")
 
     def _phase(self, at_ms: int) -> tuple[str, str]:
-        if self.full_until_ms > at_ms:
-            return "overload", f"requests were refused: {self.refused}"
-        if self.waits is not None and at_ms - self.waits_since_ms >= OVERLOAD_LASTS_MS:
-            return "overload", self.waits
-        return phase_of(self.state, (name for name, left in self.struck.items() if left))
+        why = self.room.overload(at_ms)
+        if why is not None:
+            return "overload", why
+        return phase_of(self.state, (name for name, left in self.requests.struck.items() if left))
 
     def _turn(self, at_ms: int, place: str) -> None:
         name, why = self._phase(at_ms)
-        if name == "overload" and why == self.waits:
-            at_ms = self.waits_since_ms
+        waits = name == "overload" and why == self.room.waits
+        if waits:
+            at_ms = self.room.since_ms
         if self.course.turn(at_ms, name, why) and name == "overload":
-            self.story.say(at_ms, place, "overload", f"overload: {why}")
-            self.story.blame(at_ms, place, f"overload: {why}", ())
-
-    def _standings(self, at_ms: int) -> None:
-        for name in [name for name in self.lanes if name not in self.state.fleet.replicas]:
-            state, since_ms = self.lanes.pop(name)
-            self.story.lane(name, state, since_ms, at_ms)
-        for name in self.state.fleet.replicas:
-            standing = self.state.standing(name)
-            state, since_ms = self.lanes.get(name, ("", at_ms))
-            if standing != state:
-                if state:
-                    self.story.lane(name, state, since_ms, at_ms)
-                self.lanes[name] = (standing, at_ms)
+            evidence = self.room.queues
+            if waits:
+                place = evidence[0].place
+            else:
+                evidence = loads_of(self.state, self.traffic.in_flight, at_ms, place)
+            text = f"overload: {why}"
+            self.story.say(at_ms, place, "overload", text)
+            cause = _cause("overload", at_ms, place, text, evidence)
+            self.story.causes.shortage(at_ms, cause)
 
     def finish(self, to_ms: int) -> tuple[Phase, ...]:
         self._settle(to_ms)
-        for name, (state, since_ms) in self.lanes.items():
-            self.story.lane(name, state, since_ms, to_ms)
+        self.story.lanes += self.lanes.finish(to_ms)
         if self.course.cut:
             self.story.note("the phases are too many: the last one told stands for the rest")
         return self.course.finish(to_ms)
@@ -153,53 +128,33 @@ class Router:
     # The rows
 
     def _dispatched(self, record: Record, event: e.Dispatched) -> None:
-        self.traffic.dispatch(self.stream, record.version, record.at_ms, event)
-        self.requests[record.version] = event.request_id
-
-    def _landed(self, record: Record, number: int) -> None:
-        self.requests.pop(number, None)
-        for name, left in self.struck.items():
-            if number in left:
-                left.discard(number)
-                if not left:
-                    del self.struck[name]
-                    self._turn(record.at_ms, self.place(record))
-                return
+        self.requests.dispatched(record.version, record.at_ms, event)
 
     def _failed(self, record: Record, event: e.Failed) -> None:
-        self._ended(record, event)
-        request_id = self.requests.get(event.dispatch, "")
-        self.traffic.fail(self.stream, record.at_ms, event, request_id)
-        self._landed(record, event.dispatch)
+        if self.requests.failed(record.at_ms, self.place(record), event):
+            self._turn(record.at_ms, self.place(record))
 
     def _released(self, record: Record, event: e.Released) -> None:
-        self._ended(record, event)
         normal = self.course.name == NORMAL
-        if event.outcome not in NOT_FAILED:
-            words = end_words(event.outcome, event.cause, event.blame, event.status)
-            name = decision_name(self.stream, event.dispatch)
-            self.story.fail(record.at_ms, self.place(record), f"{name} ended as {words}")
-        self.traffic.release(self.stream, record.at_ms, event, normal)
-        self._landed(record, event.dispatch)
-
-    def _ended(self, record: Record, event: e.Failed | e.Released) -> None:
-        flight = self.traffic.flights.get((self.stream, event.dispatch))
-        if flight is not None and (event.blame == "replica" or self.evidence.against):
-            self.evidence.ended(record.at_ms, self.place(record), flight[0], event)
+        if self.requests.released(record.at_ms, self.place(record), event, normal=normal):
+            self._turn(record.at_ms, self.place(record))
 
     def _orphaned(self, record: Record, event: e.Orphaned) -> None:
         self.traffic.orphan(self.stream, record.at_ms, event)
         lost = plural(len(event.dispatches), "request")
-        self._say(record, f"{lost} had no end: the router died under them")
-        for number in event.dispatches:
-            self._landed(record, number)
+        line = self._say(record, f"{lost} had no end: the router died under them")
+        self.story.causes.support(decision_name(self.stream, self.run), line)
+        freed = [self.requests.landed(number) for number in event.dispatches]
+        if any(freed):
+            self._turn(record.at_ms, self.place(record))
 
     def _refused(self, record: Record, event: e.Refused) -> None:
         self.traffic.refuse(record.at_ms, event)
-        if event.code in FULL:
-            self.full_until_ms = record.at_ms + OVERLOAD_LASTS_MS
-            self.refused = event.code
+        if event.code in REFUSED:
+            self.room.refuse(record.at_ms, event.code)
             self._turn(record.at_ms, self.place(record))
+        elif event.code == "log_stalled":
+            self._trouble(record, "log", "requests were refused: the log could not be written")
 
     def _spilled(self, record: Record, event: e.Spilled) -> None:
         self.traffic.spill(record.at_ms, event)
@@ -208,36 +163,64 @@ class Router:
         self.traffic.rebind(record.at_ms, event)
 
     def _scraped(self, record: Record, event: e.Scraped) -> None:
-        self.evidence.scraped(event)
+        self.requests.evidence.scraped(event)
 
     def _scrape_failed(self, record: Record, event: e.ScrapeFailed) -> None:
-        self.evidence.scrape_failed(record.at_ms, self.place(record), event)
+        self.requests.evidence.scrape_failed(record.at_ms, self.place(record), event)
         self._health(record, event)
 
-    def _health(self, record: Record, event: e.Event) -> None:
+    def _health(self, record: Record, event: e.Event) -> Line:
         name = getattr(event, "replica", "")
-        self._say(record, f"{name}: {health_words(event, record.at_ms)}")
+        return self._say(record, f"{name}: {health_words(event, record.at_ms)}")
+
+    def _returns(self, record: Record, event: e.Live | e.Probing) -> None:
+        self._health(record, event)
+        self.story.causes.back(event.replica)
+
+    def _joined(self, record: Record, event: e.ReplicaJoined) -> None:
+        line = self._health(record, event)
+        if event.by != "start" or self.run > 1:
+            self.story.causes.change(line)
+        self.story.causes.back(event.replica)
 
     def _leaves(self, record: Record, event: e.Draining | e.ReplicaLeft) -> None:
-        self._health(record, event)
-        if isinstance(event, e.ReplicaLeft) or event.on:
-            self._blame(record, f"{event.replica} {health_words(event, record.at_ms)}", ())
+        line = self._health(record, event)
+        on = isinstance(event, e.ReplicaLeft) or event.on
+        was = self.story.causes.away.get(event.replica)  # drained, then gone: one change
+        if not on:
+            self.story.causes.back(event.replica)
+        self.story.causes.change(line, event.replica if on and was is None else None)
+
+    def _asleep(self) -> tuple[str, ...]:
+        return tuple(name for name, health in self.state.health.items() if health.asleep)
+
+    def _slept(self, record: Record, before: tuple[str, ...]) -> None:
+        now = self._asleep()
+        for name in now:
+            if name not in before:
+                line = self._say(record, f"{name}: its engine says that it was put to sleep")
+                self.story.causes.change(line, name)
+        for name in before:
+            if name not in now:
+                self._say(record, f"{name}: its engine is awake again")
+                self.story.causes.back(name)
 
     def _ejected(self, record: Record, event: e.Ejected) -> None:
-        self._health(record, event)
-        evidence = self.evidence.of(event.replica)
-        text = f"{event.replica} {health_words(event, record.at_ms)}"
-        self.story.blame(record.at_ms, self.place(record), text, evidence)
+        line = self._health(record, event)
+        evidence = self.requests.evidence.of(event.replica)
         begun_ms = evidence[0].at_ms if evidence else record.at_ms
+        place, text = self.place(record), f"{event.replica} {health_words(event, record.at_ms)}"
+        if event.by is not None:
+            self.story.causes.change(line, event.replica)
+        elif self.state.standing(event.replica) not in ("DRAINING", "JOINING"):
+            cause = _cause("eject", record.at_ms, place, text, evidence)
+            self.story.causes.trouble(begun_ms, cause)
         if self.course.name == NORMAL:
             self.course.turn(begun_ms, "eject", f"{event.replica} in trouble, then ejected")
-        flights = self.traffic.flights.items()
-        running = {at[1] for at, found in flights if found[0] == event.replica}
-        self.struck[event.replica] = running
-        if not running:
-            del self.struck[event.replica]
+        self.requests.strike(event.replica)
 
     def _started(self, record: Record, event: e.Started) -> None:
+        self.run = record.version
         if record.version == 1:
             self._say(record, f"the router started, release {event.release}")
             return
@@ -245,34 +228,49 @@ class Router:
         text = f"the router {'died and ' if died else ''}started again, release {event.release}"
         if self.last_ms:
             text += f", {span(max(0, record.at_ms - self.last_ms))} after its last row"
-        self._say(record, text)
-        self._blame(record, text, ())
-        self.full_until_ms = 0
+        line = self._say(record, text)
+        if died:
+            cause = _cause("died", record.at_ms, line.place, text)
+            self.story.causes.trouble(self.last_ms or record.at_ms, cause)
+        else:
+            self.story.causes.change(line)
+        self.room.full_until_ms = 0
         self.course.turn(max(self.last_ms, self.traffic.from_ms), "restart", text)
 
     def _stopped(self, record: Record, event: e.Stopped) -> None:
-        self._say(record, f"the router stopped: {event.cause}")
+        line = self._say(record, f"the router stopped in order: {event.cause}")
+        self.story.causes.change(line)
 
     def _configured(self, record: Record, event: e.Configured) -> None:
         if event.by != "start":
             why = f": {event.why}" if event.why else ""
-            self._say(record, f"other settings in force, by {event.by}{why}")
+            line = self._say(record, f"other settings in force, by {event.by}{why}")
+            self.story.causes.change(line)
+        elif self.run > 1 and event.settings != self.state.settings:
+            self.story.causes.change(self._say(record, "other settings in force since the start"))
 
     def _gap(self, record: Record, event: e.Gap) -> None:
         length = span(max(0, event.to_ms - event.from_ms))
         text = f"the log could not be written for {length}: {plural(event.lost, 'event')} lost"
         self._say(record, text)
-        self._blame(record, text, ())
+        self._trouble(record, "log", text, event.from_ms)
         self.story.note(f"{text}, at {self.place(record)}: what they told is not counted")
 
-    def _say(self, record: Record, text: str) -> None:
-        self.story.say(record.at_ms, self.place(record), record.kind, text)
+    def _say(self, record: Record, text: str) -> Line:
+        return self.story.say(record.at_ms, self.place(record), record.kind, text)
 
-    def _blame(self, record: Record, text: str, evidence: tuple[()]) -> None:
-        self.story.blame(record.at_ms, self.place(record), text, evidence)
+    def _trouble(self, record: Record, kind: str, text: str, begun_ms: int = 0) -> None:
+        cause = _cause(kind, record.at_ms, self.place(record), text)
+        self.story.causes.trouble(begun_ms or record.at_ms, cause)
 
 
-_LOOKS: dict[type, Callable[[Router, Record, Any], None]] = {
+def _cause(
+    kind: str, at_ms: int, place: str, text: str, evidence: tuple[Line, ...] = ()
+) -> FirstCause:
+    return FirstCause(kind=kind, text=text, at_ms=at_ms, place=place or None, evidence=evidence)
+
+
+_LOOKS: dict[type, Callable[[Router, Record, Any], object]] = {
     e.Dispatched: Router._dispatched,
     e.Failed: Router._failed,
     e.Released: Router._released,
@@ -282,11 +280,11 @@ _LOOKS: dict[type, Callable[[Router, Record, Any], None]] = {
     e.Rebound: Router._rebound,
     e.Scraped: Router._scraped,
     e.ScrapeFailed: Router._scrape_failed,
-    e.ReplicaJoined: Router._health,
+    e.ReplicaJoined: Router._joined,
     e.ReplicaLeft: Router._leaves,
     e.Draining: Router._leaves,
-    e.Live: Router._health,
-    e.Probing: Router._health,
+    e.Live: Router._returns,
+    e.Probing: Router._returns,
     e.Ejected: Router._ejected,
     e.Started: Router._started,
     e.Stopped: Router._stopped,

@@ -17,12 +17,19 @@ class Phase:
 
 @attrs.frozen(kw_only=True)
 class FirstCause:
-    """What ended the normal state first, and the rows that led to it (empty: it began before)."""
+    """What ended the normal state first, and the rows that led to it (empty: it began before).
 
+    ``kind``: eject, died, log, overload, change, failure, or earlier where the span begins in it.
+    ``before``: changes made on purpose, and a failed request, that came just before it; that they
+    have to do with it is not proved.
+    """
+
+    kind: str
     text: str
     at_ms: int
     place: str | None
-    evidence: tuple[Line, ...]
+    evidence: tuple[Line, ...] = ()
+    before: tuple[Line, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -82,7 +89,8 @@ class TimeStep:
 @attrs.frozen(kw_only=True)
 class Incident:
     """A span of time, told. ``usual_ttfb_ms`` is the median time to first byte of normal phases,
-    and a request counts as delayed from ``delayed_from_ms`` on; None: too few tell it."""
+    and a request counts as delayed from ``delayed_from_ms`` on; None: too few tell it. ``changes``
+    are those that somebody made on purpose, the last ones."""
 
     from_ms: int
     to_ms: int
@@ -91,6 +99,7 @@ class Incident:
     sentence: str
     phases: tuple[Phase, ...]
     first_cause: FirstCause | None
+    changes: tuple[Line, ...]
     total: Hit
     hit: tuple[Hit, ...]
     endings: dict[str, int]

@@ -25,6 +25,9 @@ DELAYED_TIMES = 3
 NOT_FAILED = frozenset({"ok", "client_error", "client_gone", "client_stall"})
 """Outcomes that are not a failure of the service."""
 
+LOST = "every attempt failed"
+"""How a request ended that failed in all its attempts and was not refused."""
+
 REST = "(others)"
 _BINS = 160
 
@@ -127,7 +130,7 @@ class Traffic:
 
     def _lost(self, place: Place) -> None:
         who, _, at_ms = self.limbo.pop(place)
-        self._failed(who, at_ms, "every attempt failed")
+        self._failed(who, at_ms, LOST)
 
     def _failed(self, who: Who, at_ms: int, outcome: str) -> None:
         self.group(who).failed += 1

@@ -8,10 +8,11 @@ from eventlog.record import Record
 from trioroute.projections import State
 from trioroute.replay.clock import local_iso
 from trioroute.replay.incident.course import Course
+from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.router import Router
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Hit, Incident, TimeStep
-from trioroute.replay.incident.traffic import DELAYED_TIMES, STEPS, Traffic, bin_of, edge_of
+from trioroute.replay.incident.traffic import DELAYED_TIMES, LOST, STEPS, Traffic, bin_of, edge_of
 from trioroute.replay.read import PAGE, CannotRead, NotFound, Past, Source, router_of
 from trioroute.replay.words import plural
 
@@ -41,7 +42,7 @@ def tell_incident(
     step_ms = max(1, -(-(to_ms - from_ms) // STEPS))
     count = max(1, -(-(to_ms - from_ms) // step_ms))
     steps = [TimeStep(at_ms=from_ms + place * step_ms) for place in range(count)]
-    walk = _Walk(source, Story(from_ms), Traffic(from_ms, step_ms, steps))
+    walk = _Walk(source, Story(), Traffic(from_ms, step_ms, steps))
     walk.begin(first, from_ms)
     for record in source.records(first, until):
         walk.take(record)
@@ -70,14 +71,17 @@ class _Walk:
             pasts = {}
         for stream, past in pasts.items():
             router = self._router(stream, past.state)
+            last = self.source.at(stream, past.state.position)
+            router.before = None if last is None else self.source.event(last)
             router.begin()
         names = [name for router in self.routers.values() for name in router.under_way()]
-        if self.routers:
-            self.story.begin(from_ms, names)
+        if names:
+            self.story.causes.under_way(from_ms, "; ".join(names))
 
     def _router(self, stream: str, state: State) -> Router:
         course = Course("normal", self.traffic.from_ms)
-        router = Router(stream, state, self.story, self.traffic, course)
+        requests = Requests(stream, self.story, self.traffic)
+        router = Router(stream, state, self.story, self.traffic, course, requests)
         self.routers[stream] = router
         return router
 
@@ -91,9 +95,9 @@ class _Walk:
                 )
         event = self.source.event(record)
         if record.version != router.state.position + 1:
-            self.story.note(
-                f"rows are missing before {router.place(record)}: what they told is not counted"
-            )
+            place = router.place(record)
+            self.story.note(f"rows are missing before {place}: what they told is not counted")
+            self.story.causes.missing(record.at_ms, place)
         if event is not None:
             router.take(record, event)
         router.state.position = record.version
@@ -113,7 +117,8 @@ class _Walk:
             end=local_iso(to_ms),
             sentence=_sentence(total, len(phases)),
             phases=tuple(sorted(phases, key=lambda one: one.from_ms)),
-            first_cause=story.cause or story.failure,
+            first_cause=story.causes.told(lost=traffic.endings[LOST] > 0),
+            changes=tuple(story.causes.changes),
             total=total,
             hit=tuple(hit),
             endings=dict(traffic.endings),
