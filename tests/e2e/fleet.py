@@ -199,7 +199,9 @@ class Fleet:
         self.engines.append(engine)
         return engine
 
-    def router(self, *, config: Path | None = None, **env: str) -> RouterProcess:
+    def router(
+        self, *, config: Path | None = None, under: tuple[str, ...] = (), **env: str
+    ) -> RouterProcess:
         """Over all engines, or over those that ``config`` names."""
         for engine in self.engines:
             engine.ready()
@@ -214,6 +216,7 @@ class Fleet:
             [] if config else self.engines,
             env={**short, **names},
             config=config,
+            under=under,
         )
         self.routers.append(router)
         return router

@@ -20,6 +20,7 @@ FLOORS = {
     "retain": 5,
     "free_ports": 4,
     "supervisor": 4,
+    "process_log": 4,
     "scrape": 4,
     "observe": 4,
     "engine": 4,

@@ -17,6 +17,7 @@ import trioroute
 from eventlog import LogError
 from trioroute.cli.failures import end_in_words
 from trioroute.events import UnreadableEvent
+from trioroute.process_log import take_over_stderr
 from trioroute.settings import Settings, SettingsError, load
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def serve_command(
         sys.exit(2)
     if settings.no_replica:
         raise click.UsageError(_no_replica(config))
+    take_over_stderr()
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )

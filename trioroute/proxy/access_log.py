@@ -172,8 +172,8 @@ class AccessLog:
 def _stderr_takes(data: bytes, begin: int) -> int:
     """The end of the whole lines to write at once, when there is room for them.
 
-    A pipe is filled by a quarter at most: the process log needs the rest, and is written on the
-    event loop, which a full pipe would stop.
+    A pipe is filled by a quarter at most: the process log shares it, and where nobody reads, its
+    lines are worth more than these.
     """
     if sys.platform == "linux":
         with suppress(OSError):  # no pipe
