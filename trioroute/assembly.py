@@ -29,12 +29,13 @@ from trioroute.policy import RULES_VERSION
 from trioroute.policy import commands as c
 from trioroute.proxy.access_log import access_log_of
 from trioroute.proxy.desk import Desk
+from trioroute.proxy.serving.tls import Renewable
 from trioroute.proxy.upstream.upstreams import Upstreams
 from trioroute.proxy.watch import Watch
 from trioroute.recovery import Recovered, log_secret, recover
 from trioroute.router import Router
 from trioroute.scrape import Names, Rounds, ScrapeTarget
-from trioroute.settings import GenericMetrics, Settings
+from trioroute.settings import GenericMetrics, ServerCertificate, Settings, read_certificate
 
 logger = logging.getLogger("trioroute")
 
@@ -52,6 +53,9 @@ class Parts:
     directory: Path
     now_ms: Callable[[], int]
     recovered: Recovered
+    certificate: ServerCertificate | None = None
+    tls: Renewable | None = None
+    """Speaks with ``certificate``'s context; renewed together by a reload."""
     ending: bool = False
     """A signal to end came: not ready from then on."""
     drain: trio.Event = attrs.field(factory=trio.Event)
@@ -107,7 +111,16 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
     )
     desk.keys.renew(settings.api_keys)
     desk.access_log = access_log_of(in_force.server.access_log)
-    return Parts(settings, store, journal, router, desk, timings, directory, now_ms, recovered)
+    parts = Parts(settings, store, journal, router, desk, timings, directory, now_ms, recovered)
+    parts.certificate = certificate_of(settings)
+    parts.tls = None if parts.certificate is None else Renewable(parts.certificate.context)
+    return parts
+
+
+def certificate_of(settings: Settings) -> ServerCertificate | None:
+    """Of the data port. Reads files: blocks. Raises BadCertificate."""
+    server = settings.in_force.server
+    return read_certificate(server.tls_cert, server.tls_key) if server.tls_cert else None
 
 
 def connect_timeout_s(in_force: InForce) -> float:

@@ -12,16 +12,24 @@ import attrs
 import trio
 
 from eventlog import LogError
-from trioroute.assembly import Parts, authorizations, connect_timeout_s, reconfigure
+from trioroute.assembly import (
+    Parts,
+    authorizations,
+    certificate_of,
+    connect_timeout_s,
+    reconfigure,
+)
 from trioroute.discovery import Discovery, source_of
 from trioroute.events.words import ChangedBy
 from trioroute.observe import BadReplica, NoSuchReplica, Reloaded, ReplicaExists
 from trioroute.policy import commands as c
 from trioroute.scrape import Rounds
 from trioroute.settings import (
+    BadCertificate,
     BadValue,
     Problem,
     ReplicaSetting,
+    ServerCertificate,
     Settings,
     SettingsError,
     host_and_port,
@@ -113,15 +121,29 @@ class RunningChanges:
         """Raises LogError when the log takes nothing: nothing is changed then, either."""
         async with self._reading:
             try:
-                settings = await trio.to_thread.run_sync(self.reread)
+                settings, certificate = await trio.to_thread.run_sync(self._read_files)
                 problems = tuple(_unfit(settings))
             except SettingsError as error:
                 problems = error.problems
             if problems:
                 return self._rejected(problems)
-            return self._apply(settings, by, why)
+            return self._apply(settings, certificate, by, why)
 
-    def _apply(self, settings: Settings, by: ChangedBy, why: str) -> Reloaded:
+    def _read_files(self) -> tuple[Settings, ServerCertificate | None]:
+        settings = self.reread()
+        try:
+            return settings, certificate_of(settings)
+        except BadCertificate as bad:  # it was good a moment ago, when the settings were judged
+            place = settings.source or ""
+            raise SettingsError((Problem(place, bad.key, "", bad.message, bad.remedy),)) from None
+
+    def _apply(
+        self,
+        settings: Settings,
+        certificate: ServerCertificate | None,
+        by: ChangedBy,
+        why: str,
+    ) -> Reloaded:
         parts = self.parts
         in_force, waiting = running(parts.settings.in_force, settings.in_force)
         settings = attrs.evolve(settings, in_force=in_force)
@@ -133,7 +155,8 @@ class RunningChanges:
             raise
         keys = authorizations(settings, self.environ)
         changed = (
-            bool(decided.events)
+            self._renew_certificate(certificate)
+            or bool(decided.events)
             or keys != parts.desk.upstreams.authorizations
             or settings.api_keys != parts.settings.api_keys
             or settings.discovery != parts.settings.discovery
@@ -154,6 +177,17 @@ class RunningChanges:
         if waiting:
             logger.warning("reload: changed, but need a restart: %s", ", ".join(waiting))
         return result
+
+    def _renew_certificate(self, read: ServerCertificate | None) -> bool:
+        """Handshakes from now on get it. Whether it is another one."""
+        parts = self.parts
+        if read is None or parts.tls is None or parts.certificate is None:
+            return False  # TLS is off now, or at the next start
+        renewed = read.chain != parts.certificate.chain
+        parts.certificate, parts.tls.context = read, read.context
+        if renewed:
+            logger.info("reload: the TLS certificate is another one, SHA-256 %s", read.fingerprint)
+        return renewed
 
     def _rejected(self, problems: tuple[Problem, ...]) -> Reloaded:
         for problem in problems:

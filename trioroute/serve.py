@@ -143,6 +143,7 @@ async def _serve(
     server = parts.settings.in_force.server
     limits, admin_limits = _limits(parts.settings.in_force)
     admin_stop = trio.Event()
+    admin_tls = parts.tls if server.admin_tls else None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(tick, parts)
         nursery.start_soon(upkeep, parts)
@@ -160,6 +161,7 @@ async def _serve(
                 [server.admin],
                 admin_limits,
                 shutdown=admin_stop,
+                tls=admin_tls,
             )
         )
         _settle_memory()
@@ -174,13 +176,12 @@ async def _serve(
                     drain=parts.drain,
                     door=Door(parts.desk),
                     on_refusal=Refusals().note,
-                    tls_cert=server.tls_cert or None,
-                    tls_key=server.tls_key or None,
+                    tls=parts.tls,
                 )
             )
-            scheme = "https" if server.tls_cert else "http"
+            scheme = "https" if parts.tls else "http"
             where = _url(scheme, api[0])
-            announce(where, _url("http", admin[0]))
+            announce(where, _url("https" if admin_tls else "http", admin[0]))
             tell_supervisor(READY, f"STATUS=serving {where}")
         nursery.cancel_scope.cancel()
 

@@ -10,12 +10,20 @@ from functools import partial
 import attrs
 import trio
 
+from tests.certificates import Pair
 from trioroute.proxy.serving.asgi import ASGIApp, Message, Receive, Scope, Send
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.server import serve_http
+from trioroute.proxy.serving.tls import Renewable
+from trioroute.settings import read_certificate
 
 QUICK = ServerLimits(graceful_timeout_s=5)
 GET = b"GET / HTTP/1.1\r\nhost: t\r\n\r\n"
+
+
+def port_tls(pair: Pair) -> Renewable:
+    """What a port speaks with that has this certificate."""
+    return Renewable(read_certificate(pair.cert, pair.key).context)
 
 
 @attrs.define
@@ -30,8 +38,7 @@ class Serving:
 async def serving(
     app: ASGIApp,
     limits: ServerLimits = QUICK,
-    tls_cert: str | None = None,
-    tls_key: str | None = None,
+    tls: Renewable | None = None,
 ) -> AsyncIterator[Serving]:
     refusals: list[str] = []
     shutdown, stopped = trio.Event(), trio.Event()
@@ -42,8 +49,7 @@ async def serving(
             ["127.0.0.1:0"],
             limits,
             shutdown=shutdown,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
+            tls=tls,
             on_refusal=refusals.append,
             task_status=task_status,
         )

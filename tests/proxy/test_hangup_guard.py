@@ -2,10 +2,6 @@
 
 import json
 import logging
-import ssl
-import subprocess
-from functools import partial
-from pathlib import Path
 
 import h2.config
 import h2.connection
@@ -14,21 +10,21 @@ import httpx
 import pytest
 import trio
 
+from tests.certificates import Pair, self_signed
 from tests.proxy.serving import (
     GET,
-    QUICK,
     RawClient,
     Recorder,
     chunk,
     client,
     eventually,
+    port_tls,
     serving,
     start,
 )
 from tests.proxy.test_hangup import Watcher
 from trioroute.proxy.serving.asgi import BrokenEnding, Receive, Scope, Send
 from trioroute.proxy.serving.limits import ServerLimits
-from trioroute.proxy.serving.server import serve_http
 
 
 def h2_client(port: int) -> httpx.AsyncClient:
@@ -173,22 +169,15 @@ async def test_an_h2c_upgrade_is_passed_over() -> None:
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    folder: Path = tmp_path_factory.mktemp("tls")
-    cert, key = str(folder / "cert.pem"), str(folder / "key.pem")
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
-    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    subprocess.run(
-        [*command.split(), *names, "-keyout", key, "-out", cert], check=True, capture_output=True
-    )
-    return cert, key
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.mark.parametrize("http2", [False, True])
-async def test_tls_speaks_both_versions(certificate: tuple[str, str], http2: bool) -> None:
+async def test_tls_speaks_both_versions(certificate: Pair, http2: bool) -> None:
     app = Recorder()
-    context = ssl.create_default_context(cafile=certificate[0])
-    async with serving(app, tls_cert=certificate[0], tls_key=certificate[1]) as server:
+    context = certificate.client()
+    async with serving(app, tls=port_tls(certificate)) as server:
         async with httpx.AsyncClient(verify=context, http2=http2) as c:
             for _ in range(2):
                 reply = await c.post(f"https://127.0.0.1:{server.port}/", content=b"abc")
@@ -201,11 +190,11 @@ async def test_tls_speaks_both_versions(certificate: tuple[str, str], http2: boo
 
 
 async def test_a_websocket_over_tls_is_refused_in_words(
-    certificate: tuple[str, str], caplog: pytest.LogCaptureFixture
+    certificate: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = Recorder()
-    context = ssl.create_default_context(cafile=certificate[0])
-    async with serving(app, tls_cert=certificate[0], tls_key=certificate[1]) as server:
+    context = certificate.client()
+    async with serving(app, tls=port_tls(certificate)) as server:
         for extra, status in ((b"", b" 501 "), (b"x", b" 400 ")):
             stream = await trio.open_ssl_over_tcp_stream(
                 "127.0.0.1", server.port, ssl_context=context
@@ -216,11 +205,3 @@ async def test_a_websocket_over_tls_is_refused_in_words(
     assert app.scopes == []
     assert server.refusals.count("no_websocket") == 2
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
-
-
-async def test_tls_files_that_are_not_there_are_named() -> None:
-    serve = partial(serve_http, Recorder(), ["127.0.0.1:0"], QUICK, shutdown=trio.Event())
-    with pytest.raises(OSError, match="/nowhere/cert"):
-        await serve(tls_cert="/nowhere/cert", tls_key="/nowhere/key")
-    with pytest.raises(ValueError, match="together"):
-        await serve(tls_cert="/nowhere/cert")

@@ -1,12 +1,12 @@
 """Shutdown, stalled clients, the fallback to unchanged hypercorn, and everything at once."""
 
 import random
-import ssl
 
 import hypercorn.trio.run
 import pytest
 import trio
 
+from tests.certificates import Pair
 from tests.proxy.serving import (
     GET,
     QUICK,
@@ -16,6 +16,7 @@ from tests.proxy.serving import (
     echo,
     eventually,
     open_files,
+    port_tls,
     say,
     serving,
     start,
@@ -107,12 +108,12 @@ async def test_a_stalled_client_does_not_hold_up_a_shutdown() -> None:
 
 
 async def test_a_stalled_tls_client_does_not_hold_up_a_shutdown(
-    certificate: tuple[str, str],
+    certificate: Pair,
 ) -> None:
     """Hypercorn shields its sends from cancellation; TCP_USER_TIMEOUT ends them."""
     limits = ServerLimits(graceful_timeout_s=0.2, client_stall_ms=1000)
-    context = ssl.create_default_context(cafile=certificate[0])
-    async with serving(flood, limits, certificate[0], certificate[1]) as server:
+    context = certificate.client()
+    async with serving(flood, limits, port_tls(certificate)) as server:
         stream = await trio.open_ssl_over_tcp_stream("127.0.0.1", server.port, ssl_context=context)
         await stream.send_all(GET)
         await trio.sleep(0.2)

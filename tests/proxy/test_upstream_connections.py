@@ -1,14 +1,14 @@
 """Keep-alive, stale connections, uploads, cancellation, TLS."""
 
-import ssl
 from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 import trio
 
+from tests.certificates import Pair
 from tests.proxy.scripted import OK, Peer, always, answers, get, replica, transport_to
-from tests.proxy.serving import Recorder, eventually, open_files, serving
+from tests.proxy.serving import Recorder, eventually, open_files, port_tls, serving
 from tests.proxy.test_hangup_guard import certificate
 from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.upstream.transport import ReplicaTransport
@@ -219,11 +219,11 @@ async def test_close_idle_drops_what_was_kept() -> None:
 
 
 async def test_tls_is_spoken_kept_alive_and_its_failures_have_a_word(
-    certificate: tuple[str, str],
+    certificate: Pair,
 ) -> None:
-    context = ssl.create_default_context(cafile=certificate[0])
+    context = certificate.client()
     app = Recorder()
-    async with serving(app, tls_cert=certificate[0], tls_key=certificate[1]) as server:
+    async with serving(app, tls=port_tls(certificate)) as server:
         url = f"https://127.0.0.1:{server.port}"
         trusting = ReplicaTransport(url, connect_timeout_s=5, tls=context)
         for size in (3, 3_000_000):

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.settings.writing import loaded, problem, problems
+from tests.certificates import self_signed
+from tests.settings.writing import loaded, problem
 
 
 def test_a_cooldown_beyond_its_maximum_is_refused(tmp_path: Path) -> None:
@@ -48,22 +49,29 @@ def test_half_of_a_certificate_is_refused(tmp_path: Path, given: str, missing: s
 
 
 def test_certificate_files_must_be_there(tmp_path: Path) -> None:
-    pem = tmp_path / "cert.pem"
-    pem.write_text("pem", encoding="utf-8")
-    lines = f'[server]\ntls_cert = "{pem}"\ntls_key = "{tmp_path}/nowhere.pem"'
+    pair = self_signed(tmp_path)
+    lines = f'[server]\ntls_cert = "{pair.cert}"\ntls_key = "{tmp_path}/nowhere.pem"'
     found = problem(tmp_path, lines)
     assert found.key == "server.tls_key"
+    assert found.value == f'"{tmp_path}/nowhere.pem"'[:80]
     assert found.message == "cannot be read: No such file or directory"
-    both = loaded(tmp_path, f'[server]\ntls_cert = "{pem}"\ntls_key = "{pem}"').in_force.server
-    assert (both.tls_cert, both.tls_key) == (str(pem), str(pem))
+    lines = f'[server]\ntls_cert = "{pair.cert}"\ntls_key = "{pair.key}"'
+    both = loaded(tmp_path, lines).in_force.server
+    assert (both.tls_cert, both.tls_key) == (pair.cert, pair.key)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
 def test_a_certificate_this_process_may_not_read_is_refused(tmp_path: Path) -> None:
-    pem = tmp_path / "key.pem"
-    pem.write_text("pem", encoding="utf-8")
-    pem.chmod(0)
-    lines = f'[server]\ntls_cert = "{pem}"\ntls_key = "{pem}"'
-    assert {one.message for one in problems(tmp_path, lines)} == {
-        "cannot be read: Permission denied"
-    }
+    pair = self_signed(tmp_path)
+    Path(pair.key).chmod(0)
+    lines = f'[server]\ntls_cert = "{pair.cert}"\ntls_key = "{pair.key}"'
+    found = problem(tmp_path, lines)
+    assert (found.key, found.message) == ("server.tls_key", "cannot be read: Permission denied")
+
+
+def test_the_admin_port_has_no_certificate_of_its_own(tmp_path: Path) -> None:
+    found = problem(tmp_path, "[server]\nadmin_tls = true")
+    assert found.message == "server.admin_tls is on, and there is no certificate"
+    pair = self_signed(tmp_path)
+    lines = f'[server]\nadmin_tls = true\ntls_cert = "{pair.cert}"\ntls_key = "{pair.key}"'
+    assert loaded(tmp_path, lines).in_force.server.admin_tls

@@ -22,6 +22,7 @@ admin = "127.0.0.1:9090"
 admin_token_env = ""
 tls_cert = ""
 tls_key = ""
+admin_tls = false
 max_body_bytes = "64MiB"
 api_keys_file = ""
 api_keys = []

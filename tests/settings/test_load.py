@@ -158,7 +158,6 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path: Pat
         "scrape.interval",
         "scrape.nonsense",
         "server.tls_cert",
-        "server.tls_cert",
     ]
 
 

@@ -1,6 +1,7 @@
 """What the commands that ask a running router's admin port share: where it is, who asks, errors."""
 
 import os
+import ssl
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,7 +16,12 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def admin_options(command: _Command) -> _Command:
-    """``--admin`` and ``--token-env``."""
+    """``--admin``, ``--token-env`` and ``--ca-file``."""
+    ca_file = click.option(
+        "--ca-file",
+        type=click.Path(exists=True, dir_okay=False),
+        help="Certificates to trust instead of the system's, where the admin port speaks TLS.",
+    )
     token_env = click.option(
         "--token-env",
         default=ADMIN_TOKEN_VARIABLE,
@@ -25,10 +31,10 @@ def admin_options(command: _Command) -> _Command:
     admin = click.option(
         "--admin", default=ADMIN, show_default=True, help="Admin port of the router."
     )
-    return admin(token_env(command))
+    return admin(token_env(ca_file(command)))
 
 
-def asking(admin: str, token_env: str) -> dict[str, Any]:
+def asking(admin: str, token_env: str, ca_file: str | None = None) -> dict[str, Any]:
     """How an httpx client asks there, with the token if the variable holds one."""
     token = os.environ.get(token_env, "")
     return {
@@ -36,7 +42,15 @@ def asking(admin: str, token_env: str) -> dict[str, Any]:
         "headers": {"authorization": f"Bearer {token}"} if token else {},
         "timeout": TIMEOUT_S,
         "trust_env": False,
+        "verify": _trusting(ca_file),
     }
+
+
+def _trusting(ca_file: str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except ssl.SSLError:
+        raise click.UsageError(f"--ca-file {ca_file} holds no certificate in PEM form") from None
 
 
 def no_answer(admin: str, error: Exception) -> str:

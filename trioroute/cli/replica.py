@@ -30,7 +30,14 @@ Examples:
 @click.option("--now", is_flag=True, help="remove: do not wait until nothing runs there.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def replica_command(
-    verb: str, name: str | None, admin: str, token_env: str, why: str, now: bool, as_json: bool
+    verb: str,
+    name: str | None,
+    admin: str,
+    token_env: str,
+    ca_file: str | None,
+    why: str,
+    now: bool,
+    as_json: bool,
 ) -> None:
     """List, add, remove, drain, undrain or eject replicas of a running router.
 
@@ -40,7 +47,7 @@ def replica_command(
     """
     if (name is None) != (verb == "list"):
         raise click.UsageError("list takes no name" if verb == "list" else f"{verb} whom? NAME")
-    with httpx.Client(**asking(admin, token_env)) as client:
+    with httpx.Client(**asking(admin, token_env, ca_file)) as client:
         try:
             answer = _ask(client, verb, name or "", why, now=now)
             told: Any = answer.json()

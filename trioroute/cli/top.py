@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import Any
 
 import click
 import httpx
@@ -34,7 +35,9 @@ Examples:
     show_default=True,
     help="Seconds between two frames.",
 )
-def top_command(admin: str, token_env: str, once: bool, as_json: bool, every_s: float) -> None:
+def top_command(
+    admin: str, token_env: str, ca_file: str | None, once: bool, as_json: bool, every_s: float
+) -> None:
     """Show a running router: replicas, traffic share, decisions, incidents.
 
     Per replica its state, load, queue, KV use, score, share of the last five minutes (and over
@@ -44,7 +47,7 @@ def top_command(admin: str, token_env: str, once: bool, as_json: bool, every_s: 
     once = once or (not as_json and not sys.stdout.isatty())
     console = Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_PIPE)
     try:
-        trio.run(_top, console, admin, token_env, once, as_json, every_s)
+        trio.run(_top, console, asking(admin, token_env, ca_file), once, as_json, every_s)
     except* (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as group:
         click.echo(f"trioroute: {no_answer(admin, _first(group))}", err=True)
         sys.exit(1)
@@ -64,10 +67,10 @@ def _first(group: BaseExceptionGroup[Exception]) -> Exception:
 
 
 async def _top(
-    console: Console, admin: str, token_env: str, once: bool, as_json: bool, every_s: float
+    console: Console, how: dict[str, Any], once: bool, as_json: bool, every_s: float
 ) -> None:
     watched = Watched()
-    async with httpx.AsyncClient(**asking(admin, token_env)) as client:
+    async with httpx.AsyncClient(**how) as client:
         await look(client, watched)
         await follow(client, watched, until=watched.state["durable_position"])
         if once:

@@ -157,6 +157,7 @@ class Server:
     admin_token_env: str = ""
     tls_cert: str = ""
     tls_key: str = ""
+    admin_tls: bool = False
     max_body_bytes: int = 67_108_864
     api_keys_file: str = ""
     forward_client_auth: bool = True

@@ -12,6 +12,9 @@ from trioroute.settings.addresses import same_place as same_place
 from trioroute.settings.api_keys import ApiKey as ApiKey
 from trioroute.settings.api_keys import key_digest as key_digest
 from trioroute.settings.api_keys import new_key as new_key
+from trioroute.settings.certificate import BadCertificate as BadCertificate
+from trioroute.settings.certificate import ServerCertificate as ServerCertificate
+from trioroute.settings.certificate import read_certificate as read_certificate
 from trioroute.settings.discovery import DiscoverySetting as DiscoverySetting
 from trioroute.settings.discovery import DnsDiscovery as DnsDiscovery
 from trioroute.settings.discovery import FileDiscovery as FileDiscovery

@@ -49,6 +49,9 @@ _ACCESS = "Where one JSON line a request goes: off, stderr or a file."
 _ALIASES = "Other names for models; the replica is asked for the model by its own name."
 _SETTLE = "After SIGTERM, how long new requests are still taken while readiness already fails."
 _HEARTBEAT = "Time between SSE comments to a streaming client while prefill lasts; 0: none."
+_ADMIN_TLS = "Whether the admin port speaks TLS too, with the data port's certificate."
+_TLS_CERT = "PEM file of the data port's certificate chain, read again by a reload."
+_TLS_KEY = "PEM file of the private key; setting both or none anew needs a restart."
 _REVEAL = "Whether responses carry the x-trioroute-replica and x-trioroute-reason headers."
 _AUTH = "Whether the client's credentials go on to the replica; not where API keys are set here."
 _TOKEN_ENV = "Variable with the admin port's token; needed when admin is not on loopback."
@@ -71,8 +74,9 @@ SECTIONS: tuple[KeyInfo, ...] = (
         ("listen", address(), '"127.0.0.1:8080"', "Where clients connect."),
         ("admin", address(), '"127.0.0.1:9090"', "Dashboard, metrics and admin API."),
         ("admin_token_env", variable(), '""', _TOKEN_ENV),
-        ("tls_cert", file(), '""', "PEM file of the certificate chain of the data port."),
-        ("tls_key", file(), '""', "PEM file of the private key that belongs to tls_cert."),
+        ("tls_cert", file(), '""', _TLS_CERT),
+        ("tls_key", file(), '""', _TLS_KEY),
+        ("admin_tls", truth(), "false", _ADMIN_TLS),
         ("max_body_bytes", size(1, TEBIBYTE), '"64MiB"', "Larger request bodies are refused."),
         ("api_keys_file", file(), '""', _KEYS_FILE),
         ("forward_client_auth", truth(), "true", _AUTH),

@@ -7,6 +7,7 @@ import attrs
 
 from trioroute.events.sections import InForce
 from trioroute.settings.addresses import is_loopback, parse_address
+from trioroute.settings.certificate import BadCertificate, read_certificate
 from trioroute.settings.quantities import duration_text
 
 TOKEN_CHARS_MIN = 16
@@ -52,6 +53,12 @@ def clashes(in_force: InForce) -> Iterator[Clash]:
             f"server.{given} is set without server.{missing}",
             "set both or none",
         )
+    if server.admin_tls and not (server.tls_cert or server.tls_key):
+        yield Clash(
+            ("server.admin_tls", "server.tls_cert"),
+            "server.admin_tls is on, and there is no certificate",
+            "set server.tls_cert and server.tls_key, or leave it off",
+        )
 
 
 def weak_token(in_force: InForce, environ: Mapping[str, str]) -> Iterator[Clash]:
@@ -69,14 +76,17 @@ def weak_token(in_force: InForce, environ: Mapping[str, str]) -> Iterator[Clash]
 
 
 def unreadable_files(in_force: InForce) -> Iterator[Clash]:
-    """Files that settings name and this process cannot read. Only for a router about to start."""
-    for name in ("tls_cert", "tls_key", "api_keys_file"):
-        path = getattr(in_force.server, name)
-        if not path:
-            continue
+    """Files that settings name and this process cannot use. Only for a router about to start."""
+    server = in_force.server
+    if server.tls_cert and server.tls_key:
         try:
-            with Path(path).open("rb") as stream:
+            read_certificate(server.tls_cert, server.tls_key)
+        except BadCertificate as bad:
+            yield Clash((bad.key,), bad.message, bad.remedy)
+    if server.api_keys_file:
+        try:
+            with Path(server.api_keys_file).open("rb") as stream:
                 stream.read(1)
         except OSError as error:
             why = error.strerror or type(error).__name__
-            yield Clash((f"server.{name}",), f"cannot be read: {why}", "name a readable file")
+            yield Clash(("server.api_keys_file",), f"cannot be read: {why}", "name a readable file")

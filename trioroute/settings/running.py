@@ -33,6 +33,8 @@ RELOADED_KEYS = frozenset(
         "server.reveal",
         "server.graceful_timeout",
         "server.settle",
+        "server.tls_cert",
+        "server.tls_key",
         "timeouts.connect",
         "timeouts.first_byte",
         "timeouts.idle",
@@ -47,6 +49,9 @@ RELOADED_KEYS = frozenset(
 )
 """What is looked at each time it is needed. The rest is built into sockets, buffers and files."""
 
+TLS_KEYS = ("server.tls_cert", "server.tls_key")
+"""Their files may be others; whether a port speaks TLS is decided at the start."""
+
 
 def is_reloaded(key: str) -> bool:
     """Whether a reload changes ``key`` while the router runs."""
@@ -57,10 +62,13 @@ def running(old: InForce, new: InForce) -> tuple[InForce, tuple[str, ...]]:
     """``new`` as far as a running router can take it, and the keys that need a restart."""
     waiting: list[str] = []
     for key, info in KNOWN_KEYS.items():
-        if not info.field or is_reloaded(key):
+        if not info.field or (is_reloaded(key) and key not in TLS_KEYS):
             continue
         get = attrgetter(info.field)
-        if get(old) != get(new):
+        was, is_now = get(old), get(new)
+        if key in TLS_KEYS:
+            was, is_now = bool(was), bool(is_now)
+        if was != is_now:
             waiting.append(key)
             new = _with(new, info.field.split("."), get(old))
     return new, tuple(waiting)

@@ -4,7 +4,6 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import hypercorn.trio
@@ -18,6 +17,7 @@ from trioroute.proxy.serving.hub import Door, Hub
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.seam import break_stream, lean_worker
 from trioroute.proxy.serving.sockets import listen_on
+from trioroute.proxy.serving.tls import Renewable
 
 logger = logging.getLogger("trioroute.proxy")
 
@@ -33,8 +33,7 @@ async def serve_http(
     *,
     shutdown: trio.Event,
     drain: trio.Event | None = None,
-    tls_cert: str | None = None,
-    tls_key: str | None = None,
+    tls: Renewable | None = None,
     on_refusal: Callable[[str], None] | None = None,
     door: Door | None = None,
     task_status: trio.TaskStatus[list[tuple[str, int]]] = trio.TASK_STATUS_IGNORED,
@@ -46,13 +45,13 @@ async def serve_http(
     cancelled when its client is gone (hangup.client_gone tells why). After `shutdown` nothing is
     accepted, idle connections close, and after `limits.graceful_timeout_s` the rest is cancelled.
     From `drain` on, if it is given, new connections are still served, but none is kept open.
-    With `tls_cert` and `tls_key` (PEM files) all addresses speak TLS, HTTP/1.1 and HTTP/2.
+    With `tls` all addresses speak TLS, HTTP/1.1 and HTTP/2.
     `on_refusal(code)` is called for each request that never reached the application. `door` turns
     requests away by path and headers, before their body is read.
 
-    Raises ValueError or OSError naming the listen address or file that is unusable.
+    Raises ValueError or OSError naming the listen address that is unusable.
     """
-    config = _config(limits, tls_cert, tls_key)
+    config = _config(limits, tls)
     hub = Hub(limits, on_refusal, door)
     guarded = GuardedApp(hub, app, break_stream)
     sockets = await listen_on(listen, limits)
@@ -97,14 +96,22 @@ async def _run_worker(
         task_status.started(bound)
 
 
-def _config(limits: ServerLimits, tls_cert: str | None, tls_key: str | None) -> Config:
-    config = Config()
-    if (tls_cert is None) != (tls_key is None):
-        raise ValueError("tls_cert and tls_key are given together or not at all")
-    for file in (tls_cert, tls_key):
-        if file is not None and not Path(file).is_file():
-            raise OSError(f"cannot read TLS file {file!r}: no such file")
-    config.certfile, config.keyfile = tls_cert, tls_key
+class _Config(Config):
+    """Hypercorn's, with a TLS context of our own instead of one that it makes of two files."""
+
+    tls: Renewable | None = None
+
+    @property
+    def ssl_enabled(self) -> bool:
+        return self.tls is not None
+
+    def create_ssl_context(self) -> Any:  # noqa: ANN401 - hypercorn and Trio use its wrap_bio alone
+        return self.tls
+
+
+def _config(limits: ServerLimits, tls: Renewable | None) -> Config:
+    config = _Config()
+    config.tls = tls
     config.errorlog = logger
     config.include_server_header = False
     config.include_date_header = False
