@@ -185,7 +185,7 @@ class LeanConnection:
         whole = BytesIO()
         whole.write(self._buffer)
         while left > 0:
-            data = await self._read_body_bytes(pace)
+            data = await self._read_body_bytes(pace, left)
             if not data:
                 return None
             whole.write(data[:left])
@@ -196,18 +196,18 @@ class LeanConnection:
     async def _read_chunks(self, chunks: ChunkedBody, pace: Pace) -> bytes | None:
         chunks.feed(self._buffer)
         while not chunks.done:
-            data = await self._read_body_bytes(pace)
+            data = await self._read_body_bytes(pace, 0)
             if not data:
                 return None
             chunks.feed(data)
         self._buffer = chunks.rest()
         return chunks.body()
 
-    async def _read_body_bytes(self, pace: Pace) -> bytes:
+    async def _read_body_bytes(self, pace: Pace, wanted: int) -> bytes:
         wire = self._wire
         wire.deadline = pace.deadline
         try:
-            data = await wire.read()
+            data = await wire.read_on(wanted)
         except trio.ClosedResourceError:
             raise Refusal(408, "request_timeout", pace.too_slow()) from None
         finally:

@@ -59,11 +59,12 @@ class UpstreamWire(Protocol):
 class PlainWire:
     """A plain TCP connection."""
 
-    __slots__ = ("_origin", "_socket", "idle_since")
+    __slots__ = ("_origin", "_silence", "_socket", "idle_since")
 
     def __init__(self, sock: socket.socket, origin: Origin) -> None:
         self._socket = sock
         self._origin = origin
+        self._silence = _silence_of(sock.fileno())
         self.idle_since = 0.0
 
     def send_now(self, data: bytes) -> int:
@@ -97,7 +98,7 @@ class PlainWire:
 
     def is_alive(self) -> bool:
         """See UpstreamWire."""
-        return _is_silent(self._socket.fileno())
+        return not self._silence.poll(0)
 
     def close(self) -> None:
         """See UpstreamWire."""
@@ -137,18 +138,18 @@ class TlsWire:
     def is_alive(self) -> bool:
         """See UpstreamWire."""
         fd = self._stream.transport_stream.socket.fileno()
-        return fd >= 0 and _is_silent(fd)
+        return fd >= 0 and not _silence_of(fd).poll(0)
 
     def close(self) -> None:
         """See UpstreamWire. Without close_notify: that would be a wait."""
         self._stream.transport_stream.socket.close()
 
 
-def _is_silent(fd: int) -> bool:
-    """Nothing to read, no end, no error: anything else on an idle connection spoils it."""
+def _silence_of(fd: int) -> select.poll:
+    """Tells of bytes to read, an end or an error: any of them on an idle connection spoils it."""
     poll = select.poll()
     poll.register(fd, select.POLLIN | select.POLLRDHUP)
-    return not poll.poll(0)
+    return poll
 
 
 async def connect(origin: Origin, timeout_s: float) -> UpstreamWire:
