@@ -1,11 +1,11 @@
 """What the log costs: ``python -m tests.bench_log [EVENTS]``. Prints figures, asserts nothing.
 
-CPU time where it is a cost, wall time where somebody waits. The log is a course of real decisions
-(``tests.replay.rig``), repeated until it has so many events (200,000; 10000000 takes an hour).
+CPU time where it is a cost, wall time where somebody waits. The short log is a course of real
+decisions (``tests.replay.rig``), the long one (200,000 events; 10000000 takes an hour) is that of
+``tests.long_log``.
 """
 
 import gc
-import json
 import resource
 import subprocess
 import sys
@@ -15,8 +15,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import attrs
-import orjson
 import trio
 
 from eventlog import Entry
@@ -24,10 +22,12 @@ from eventlog.check import check_log
 from eventlog.journal import Journal
 from eventlog.memory import MemoryStore
 from eventlog.snapshots import Snapshots
-from eventlog.sqlite import SegmentLimits, SqliteReader, SqliteStore
+from eventlog.sqlite import SqliteReader, SqliteStore
+from tests.long_log import write_long_log
 from tests.replay.rig import STREAM, busy_day
 from trioroute.recovery import recover
-from trioroute.replay.read import Source
+from trioroute.replay.clock import utc_iso
+from trioroute.replay.read import Source, decision_name
 from trioroute.replay.verify import verify
 from trioroute.snapshot import make_snapshots
 
@@ -74,31 +74,33 @@ def commits(directory: Path, entries: list[Entry]) -> None:
         say("  CPU per event", cpu * 1e6 / len(entries), "µs")
 
 
-def moved(entries: list[Entry], by: int) -> list[Entry]:
-    made = []
-    for entry in entries:
-        body = orjson.loads(entry.body)
-        if "dispatch" in body:
-            body["dispatch"] += by
-        for name in ("dispatches", "earlier"):
-            if name in body:
-                body[name] = [number + by for number in body[name]]
-        made.append(attrs.evolve(entry, body=orjson.dumps(body)))
-    return made
+def written(directory: Path, entries: list[Entry]) -> None:
+    with closing(SqliteStore.open(directory, sync="normal")) as store:
+        for n in range(0, len(entries), 2000):
+            store.append(STREAM, entries[n : n + 2000], n)
 
 
-def written(directory: Path, entries: list[Entry], events: int) -> None:
-    """The course again and again in one stream, its dispatch numbers moved on each time."""
-    limits = SegmentLimits(256 << 20)
-    with closing(SqliteStore.open(directory, sync="normal", limits=limits)) as store:
-        version = 0
-        while version < events:
-            part = moved(entries[: events - version], version)
-            for n in range(0, len(part), 2000):
-                store.append(STREAM, part[n : n + 2000], version + n)
-            version += len(part)
+def stored(directory: Path, events: int) -> None:
     size = sum(path.stat().st_size for path in directory.glob("log-*"))
-    say("stored per event", size / events, "bytes")
+    say("  stored per event", size / events, "bytes")
+    size = sum(path.stat().st_size for path in directory.glob("snapshots/*"))
+    say("  snapshots per event", size / events, "bytes")
+
+
+def asked(log: Path, *question: str) -> None:
+    """CPU and memory of ``trioroute replay``, the start of the program included."""
+    code = (
+        "import resource, subprocess, sys; "
+        "subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); "
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN); "
+        "print(used.ru_utime + used.ru_stime, used.ru_maxrss)"
+    )
+    words = ["-m", "trioroute", "replay", str(log), *question]
+    command = [sys.executable, "-c", code, sys.executable, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    cpu_s, kilobytes = map(float, done.stdout.split())
+    say(f"  replay {question[0]}, CPU", cpu_s, "s")
+    say("    peak memory", kilobytes / 1024, "MiB")
 
 
 def memory_of(*arguments: str) -> float:
@@ -120,7 +122,7 @@ def main(events: int) -> None:
         offers(entries)
         commits(directory, entries)
         once = directory / "once"
-        written(once, entries, len(entries))
+        written(once, entries)
         with SqliteReader.open(once) as reader:
             cpu, _ = timed(lambda: recover(reader, STREAM))
             say("fold from SQLite, CPU", len(entries) / cpu, "events/s")
@@ -128,15 +130,7 @@ def main(events: int) -> None:
             say("replay --verify, CPU", DECISIONS / cpu, "decisions/s")
         cpu, _ = timed(lambda: check_log(once))
         say("chain check, CPU", len(entries) / cpu, "events/s")
-        long = directory / "long"
-        written(long, entries, events)
-        say(f"log of {events:,}: head", json.loads(_info(long))["head"]["seq"], "")
-        _, wall = timed(lambda: make_snapshots(long))
-        say("  first snapshot", wall, "s")
-        with SqliteReader.open(long) as reader:
-            _, wall = timed(lambda: recover(reader, STREAM, Snapshots(long)))
-        say("  recovery with a snapshot at the end", wall * 1000, "ms")
-        say("  log verify, peak memory", memory_of("log", "verify", str(long)), "MiB")
+        long_log(directory / "long", events)
     say(
         "this process, peak memory",
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -144,9 +138,19 @@ def main(events: int) -> None:
     )
 
 
-def _info(log: Path) -> str:
-    command = [sys.executable, "-m", "trioroute", "log", "info", str(log), "--json"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def long_log(directory: Path, least: int) -> None:
+    events = write_long_log(directory, least)
+    say("long log", events, "events")
+    _, wall = timed(lambda: make_snapshots(directory))
+    say("  its snapshots", wall, "s")
+    stored(directory, events)
+    with SqliteReader.open(directory) as reader:
+        _, wall = timed(lambda: recover(reader, STREAM, Snapshots(directory)))
+        say("  recovery with a snapshot at the end", wall * 1000, "ms")
+        middle = next(row for row in reader.read(events // 2) if row.kind == "Dispatched")
+    asked(directory, "--decision", decision_name(middle.stream, middle.version))
+    asked(directory, "--at", utc_iso(middle.at_ms))
+    say("  log verify, peak memory", memory_of("log", "verify", str(directory)), "MiB")
 
 
 if __name__ == "__main__":

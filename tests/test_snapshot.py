@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -226,3 +227,41 @@ def test_replay_folds_no_more_than_from_the_nearest_snapshot(
         fold = source.fold_before(seq)
         assert fold.head.seq == max([b for b in borders(log) if b < seq], default=0)
     assert source.fold_before(1).head == Head()
+
+
+def test_they_lie_a_spacing_apart_within_a_segment(
+    log: Path, reader: SqliteReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "SPACING_ROWS", 100)
+    monkeypatch.setattr(snapshot, "SPACING_TIMES", 0)
+    end = reader.head().seq
+    seqs = [0, *make_snapshots(log).seqs]
+    assert set(borders(log)) < set(seqs)
+    assert seqs[-1] == end
+    assert max(after - seq for seq, after in pairwise(seqs)) == 100
+    assert Snapshots(log).seqs() == seqs[:0:-1]
+
+
+def test_later_ones_are_thinned_out_to_the_spacing(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "SPACING_ROWS", 100)
+    monkeypatch.setattr(snapshot, "SPACING_TIMES", 0)
+    make_snapshots(log)
+    with closing(SqliteStore.open(log, sync="normal")) as store:
+        begun = store.head().seq
+        for _ in range(20):
+            store.append(STREAM, busy_day(20).log.entries[-20:], store.stream_version(STREAM))
+            make_snapshots(log)
+        end = store.head().seq
+    seqs = sorted(Snapshots(log).seqs())
+    assert seqs[-2:] == [end - 20, end]
+    assert max(after - seq for seq, after in pairwise(seqs)) < 120
+    assert len([seq for seq in seqs if seq > begun]) <= 2 + (end - begun) // 100
+
+
+def test_large_ones_lie_further_apart(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "SPACING_ROWS", 100)
+    monkeypatch.setattr(snapshot, "SPACING_TIMES", 10**6)
+    made = make_snapshots(log).seqs
+    assert set(made) - set(borders(log)) == {100, made[-1]}

@@ -21,8 +21,17 @@ from trioroute.projections import State, apply
 from trioroute.projections.freeze import CannotThaw, fingerprint, freeze, thaw
 
 PAGE = 2000
-KEPT_BETWEEN = 2
-"""Snapshots kept besides those at the beginnings of segments: the newest, and one before it."""
+KEPT_NEWEST = 2
+"""The newest is kept, and one before it, however near they are to others."""
+
+SPACING_ROWS = 20_000
+"""Rows between two that are kept: what explaining a decision folds at most, in some tenths of a
+second."""
+
+SPACING_TIMES = 10
+ROW_BYTES = 250
+"""Kept ones take a tenth of the log's bytes at most: large ones (very many pins) lie further apart.
+So many bytes of the log is a row, about."""
 
 FOLD = fingerprint()
 COMPRESSION = 1
@@ -117,7 +126,8 @@ def make_snapshots(
     log: Path, *, warn: Warn | None = None, progress: Progress | None = None
 ) -> Made:
     """Fold what came since the newest usable snapshot, and write new ones: at the beginning of each
-    segment that was passed, and at the end. Older ones are removed.
+    segment that was passed, every ``SPACING_ROWS`` rows or more, and at the end. Of older ones that
+    lie nearer together, most are removed.
 
     Raises LogError, UnreadableEvent, OSError.
     """
@@ -128,18 +138,41 @@ def make_snapshots(
         fold = _fold_for(reader, snapshots, borders, until, warn)
         begun = fold.head.seq
         due = [seq for seq in borders if seq > begun]
+        spaced = _next_after(snapshots, begun)
         written: list[int] = []
         for record in rows_after(reader, begun, until):
-            if due and record.seq > due[0] and due.pop(0) == fold.head.seq and not fold.inexact:
+            here = fold.head.seq
+            at_border = bool(due) and record.seq > due[0] and due.pop(0) == here
+            if (at_border or here >= spaced) and not fold.inexact:
                 written.append(_write(snapshots, fold))
+                spaced = _next_after(snapshots, here)
             fold.take(record)
             if progress is not None and record.seq % PAGE == 0:
                 progress(record.seq, until)
         if fold.head.seq > begun and not fold.inexact:
             written.append(_write(snapshots, fold))
-    between = [seq for seq in snapshots.seqs() if seq not in borders]
-    snapshots.keep_only([*borders, *between[:KEPT_BETWEEN]])
+        oldest = reader.read(0, 1)
+    snapshots.keep_only(_worth_keeping(snapshots, borders, oldest[0].seq - 1 if oldest else 0))
     return Made(tuple(written), fold.head.seq - begun)
+
+
+def _next_after(snapshots: Snapshots, seq: int) -> int:
+    """The row from which on another one is worth its room, after one at row ``seq``."""
+    path = snapshots.path(seq)
+    size = path.stat().st_size if path.exists() else 0
+    return seq + max(SPACING_ROWS, SPACING_TIMES * size // ROW_BYTES)
+
+
+def _worth_keeping(snapshots: Snapshots, borders: Sequence[int], begins_after: int) -> set[int]:
+    """Those at borders, the newest, and of the others as many as are not too near to each other."""
+    seqs = snapshots.seqs()
+    kept = {*borders, *[seq for seq in seqs if seq not in borders][:KEPT_NEWEST]}
+    spaced = _next_after(snapshots, begins_after)
+    for seq in sorted(seq for seq in seqs if seq >= begins_after):
+        if seq >= spaced or seq in borders:
+            kept.add(seq)
+            spaced = _next_after(snapshots, seq)
+    return kept
 
 
 def _fold_for(
