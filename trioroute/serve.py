@@ -26,6 +26,7 @@ from trioroute.observe import admin_app, watch_loop_lag
 from trioroute.policy import commands as c
 from trioroute.proxy.access_log import AccessLog
 from trioroute.proxy.app import proxy_app
+from trioroute.proxy.cors import readers_of_refusals
 from trioroute.proxy.door import Door
 from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.limits import ServerLimits
@@ -175,6 +176,9 @@ async def _serve(
                     shutdown=parts.shutdown,
                     drain=parts.drain,
                     door=Door(parts.desk),
+                    readers=lambda asked: readers_of_refusals(
+                        parts.desk.settings.server.cors_origins, asked
+                    ),
                     on_refusal=Refusals().note,
                     tls=parts.tls,
                 )

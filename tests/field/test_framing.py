@@ -300,3 +300,5 @@ async def test_options_and_cors_that_is_on_are_answered_here(
         for body, path, status in ((b"{", CHAT, 400), (prompt(), "/nowhere", 404)):
             answer = await site.ask(body, path, headers=[f"origin: {app}"])
             assert (answer.status, answer.headers["access-control-allow-origin"]) == (status, app)
+        large = await site.ask(headers=[f"origin: {app}", f"x: {'a' * 70_000}"])
+        assert (large.status, large.headers["access-control-allow-origin"]) == (431, app)

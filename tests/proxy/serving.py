@@ -12,6 +12,7 @@ import trio
 
 from tests.certificates import Pair
 from trioroute.proxy.serving.asgi import ASGIApp, Message, Receive, Scope, Send
+from trioroute.proxy.serving.hub import Headers
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.server import serve_http
 from trioroute.proxy.serving.tls import Renewable
@@ -39,6 +40,7 @@ async def serving(
     app: ASGIApp,
     limits: ServerLimits = QUICK,
     tls: Renewable | None = None,
+    readers: Callable[[Headers], Headers] | None = None,
 ) -> AsyncIterator[Serving]:
     refusals: list[str] = []
     shutdown, stopped = trio.Event(), trio.Event()
@@ -50,6 +52,7 @@ async def serving(
             limits,
             shutdown=shutdown,
             tls=tls,
+            readers=readers,
             on_refusal=refusals.append,
             task_status=task_status,
         )

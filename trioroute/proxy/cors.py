@@ -62,6 +62,18 @@ def readers(headers: RawHeaders, origins: Sequence[str]) -> list[tuple[bytes, by
     ]
 
 
+def readers_of_refusals(origins: Sequence[str], asked: RawHeaders) -> list[tuple[bytes, bytes]]:
+    """The same for a refusal below the application, whose request may not have been read whole.
+
+    Where its origin is not known, the answer for every origin, if there is only one.
+    """
+    if not origins:
+        return []
+    if header_value(asked, b"origin") is None and len(origins) == 1:
+        asked = [(b"origin", origins[0].encode())]
+    return readers(asked, origins)
+
+
 def with_cors(send: Send, headers: RawHeaders, origins: Sequence[str]) -> Send:
     """``send``, but every answer says who may read it; what a replica said of that is dropped."""
     ours = readers(headers, origins)

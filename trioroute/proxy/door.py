@@ -6,7 +6,7 @@ import attrs
 
 from eventlog import LogError
 from trioroute.policy.commands import Refuse
-from trioroute.proxy.cors import is_preflight, readers
+from trioroute.proxy.cors import is_preflight
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders, harmless_request_id
@@ -36,8 +36,9 @@ class Door:
         if origins and is_preflight("OPTIONS", headers):
             return None  # has no credentials by design; the application asks for the method too
         error = self.turn_away(headers)
-        extra = (CHALLENGE, *(readers(headers, origins) if origins else ()))
-        return Refusal(error.status, error.code, error.message, "authentication_error", extra)
+        return Refusal(
+            error.status, error.code, error.message, "authentication_error", (CHALLENGE,)
+        )
 
     def turn_away(self, headers: RawHeaders) -> RouterError:
         """Note it in the log."""

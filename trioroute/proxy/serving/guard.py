@@ -42,8 +42,9 @@ class GuardedApp:
         elif scope["type"] == "websocket":
             await receive()
             self._hub.refused(NO_WEBSOCKET.code)
+            refusal = self._hub.readable(NO_WEBSOCKET, scope["headers"])
             with suppress(h11.ProtocolError):  # hypercorn refused first what came behind the head
-                await _answer(send, NO_WEBSOCKET, "websocket.http.response")
+                await _answer(send, refusal, "websocket.http.response")
         else:
             await receive()
             await send({"type": "lifespan.startup.complete"})
@@ -59,7 +60,7 @@ class GuardedApp:
             body = await self._read_body(receive)
         except Refusal as refusal:
             self._hub.refused(refusal.code)
-            await _answer(send, refusal)
+            await _answer(send, self._hub.readable(refusal, scope["headers"]))
             await _drain(receive)
             return
         if body is None:
@@ -114,7 +115,7 @@ class GuardedApp:
         if session.started or on_purpose:
             await self._break_stream(session.raw_send)
         else:
-            await _answer(session.raw_send, FAILED)
+            await _answer(session.raw_send, self._hub.readable(FAILED, scope["headers"]))
 
 
 class GuardedExchange:

@@ -3,16 +3,19 @@
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
 
+import attrs
 import trio
 
 from trioroute.proxy.serving.hangup import HangupWatch
 from trioroute.proxy.serving.limits import ServerLimits
+from trioroute.proxy.serving.parser import headers_within
 from trioroute.proxy.serving.refusal import Refusal
 from trioroute.proxy.serving.wire import Wire
 
 MAX_SWEEP_S = 1.0
 
-Door = Callable[[bytes, Sequence[tuple[bytes, bytes]]], Refusal | None]
+Headers = Sequence[tuple[bytes, bytes]]
+Door = Callable[[bytes, Headers], Refusal | None]
 
 
 class Hub:
@@ -26,10 +29,12 @@ class Hub:
         limits: ServerLimits,
         on_refusal: Callable[[str], None] | None,
         door: Door | None = None,
+        readers: Callable[[Headers], Headers] | None = None,
     ) -> None:
         self.limits = limits
         self.door = door
         """Says who does not get in, from path and headers, before a body is read."""
+        self._readers = readers
         self.draining = False
         """No connection is kept open after a response."""
         self.ending = False
@@ -85,6 +90,17 @@ class Hub:
         """Count a refusal."""
         if self._on_refusal is not None:
             self._on_refusal(code)
+
+    def readable(self, refusal: Refusal, asked: Headers | bytes) -> Refusal:
+        """The refusal with what lets a browser's page read it.
+
+        ``asked`` are the request's headers, or the bytes of what there is of its head.
+        """
+        if self._readers is None:
+            return refusal
+        if isinstance(asked, bytes):
+            asked = headers_within(asked)
+        return attrs.evolve(refusal, extra=(*refusal.extra, *self._readers(asked)))
 
     async def run(self) -> None:
         """Sweep until cancelled: end every wait whose deadline passed.

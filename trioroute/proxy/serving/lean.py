@@ -18,7 +18,7 @@ from trioroute.proxy.serving.asgi import ASGIApp, Scope, broken_on_purpose
 from trioroute.proxy.serving.chunked import ChunkedBody, too_large_body
 from trioroute.proxy.serving.exchange import Exchange
 from trioroute.proxy.serving.hangup import EXTENSION
-from trioroute.proxy.serving.hub import Hub
+from trioroute.proxy.serving.hub import Headers, Hub
 from trioroute.proxy.serving.pace import Pace
 from trioroute.proxy.serving.parser import RequestHead, check_unfinished, parse_head, too_large_head
 from trioroute.proxy.serving.refusal import FAILED, NO_WEBSOCKET, Refusal
@@ -46,6 +46,8 @@ class LeanConnection:
         self._wire = Wire(stream, hub.limits.client_stall_ms)
         self._buffer = b""
         self._exchange: Exchange | None = None
+        self._asked: Headers | bytes = b""
+        """What is known of the head of the request that is under way, for a refusal."""
         self._scope = trio.CancelScope()
         """Cancelled by a hang-up. One for all requests, for none comes after a hang-up."""
         self._address = (stream.socket.getpeername()[:2], stream.socket.getsockname()[:2])
@@ -86,7 +88,9 @@ class LeanConnection:
                 self._buffer = head + self._buffer
                 return True
             first = False
+            self._asked = head
             request = parse_head(head, self._limits)
+            self._asked = request.headers
             if self._hub.door is not None:
                 refusal = self._hub.door(request.path, request.headers)
                 if refusal is not None:
@@ -128,6 +132,7 @@ class LeanConnection:
             if end >= 0:
                 break
             if in_head:
+                self._asked = buffer
                 check_unfinished(buffer, limits)
             data = await (self._read_in_head() if in_head else self._read_idle())
             if not data:
@@ -137,6 +142,7 @@ class LeanConnection:
         wire.deadline = float("inf")
         end += 4
         if end > limits.header_bytes:
+            self._asked = buffer
             raise too_large_head(limits)
         self._buffer = buffer[end:]
         return buffer[:end]
@@ -244,7 +250,7 @@ class LeanConnection:
             logger.error("the application did not answer %s %r", request.method, request.path)
         exchange = self._exchange = Exchange(self._hub, wire, request, b"")
         exchange.keep_alive = False
-        await exchange.refuse(FAILED)
+        await exchange.refuse(self._hub.readable(FAILED, request.headers))
         return False
 
     def _asgi_scope(self, request: RequestHead) -> Scope:
@@ -275,7 +281,7 @@ class LeanConnection:
         self._hub.refused(refusal.code)
         self._exchange = None
         try:
-            await wire.write((refusal.response(),))
+            await wire.write((self._hub.readable(refusal, self._asked).response(),))
             wire.finish_writing()
             self._hub.set_idle(wire, True)  # a shutdown need not wait for this
             wire.deadline = self._hub.deadline(LINGER_S)

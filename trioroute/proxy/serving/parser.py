@@ -25,6 +25,7 @@ BARE_LF = re.compile(rb"(?<!\r)\n")
 TOKEN_BYTE = re.compile(TOKEN)
 ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 LENGTH = re.compile(rb"[0-9]{1,18}")
+HEADER_LINE = re.compile(TOKEN + rb"+:[\t\x20-\x7e\x80-\xff]*")
 TOKEN_LINE = re.compile(TOKEN + rb"+[ \t]+:")
 DECISIVE = frozenset(
     (b"host", b"content-length", b"transfer-encoding", b"connection", b"expect", b"upgrade")
@@ -79,6 +80,13 @@ def parse_head(head: bytes, limits: ServerLimits) -> RequestHead:
     request = RequestHead(method.decode(), path, query, "1.1" if modern else "1.0", headers, modern)
     _read_decisive(request, decisive)
     return request
+
+
+def headers_within(raw: bytes) -> list[tuple[bytes, bytes]]:
+    """The well-formed header lines among bytes that are no whole or no good head."""
+    lines = raw.split(b"\r\n\r\n", 1)[0].split(b"\r\n")[1:]
+    parts = [line.partition(b":") for line in lines if HEADER_LINE.fullmatch(line)]
+    return [(name.lower(), value.strip(b" \t")) for name, _, value in parts]
 
 
 def check_unfinished(buffer: bytes, limits: ServerLimits) -> None:

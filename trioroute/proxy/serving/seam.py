@@ -164,5 +164,5 @@ def _turn_away(hub: Hub, stream: AcceptedStream) -> None:
     refusal = Refusal(503, "overloaded", "the server holds as many clients as it may")
     hub.refused(refusal.code)
     if isinstance(stream, trio.SocketStream):
-        os.write(stream.socket.fileno(), refusal.response())
+        os.write(stream.socket.fileno(), hub.readable(refusal, ()).response())
         stream.socket.close()

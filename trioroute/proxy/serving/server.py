@@ -13,7 +13,7 @@ from hypercorn.config import Config, Sockets
 
 from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.guard import GuardedApp
-from trioroute.proxy.serving.hub import Door, Hub
+from trioroute.proxy.serving.hub import Door, Headers, Hub
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.seam import break_stream, lean_worker
 from trioroute.proxy.serving.sockets import listen_on
@@ -36,6 +36,7 @@ async def serve_http(
     tls: Renewable | None = None,
     on_refusal: Callable[[str], None] | None = None,
     door: Door | None = None,
+    readers: Callable[[Headers], Headers] | None = None,
     task_status: trio.TaskStatus[list[tuple[str, int]]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until `shutdown` is set and the requests in flight have ended.
@@ -47,12 +48,13 @@ async def serve_http(
     From `drain` on, if it is given, new connections are still served, but none is kept open.
     With `tls` all addresses speak TLS, HTTP/1.1 and HTTP/2.
     `on_refusal(code)` is called for each request that never reached the application. `door` turns
-    requests away by path and headers, before their body is read.
+    requests away by path and headers, before their body is read. `readers` gives further headers
+    of a refusal by those of its request, as far as these could be read.
 
     Raises ValueError or OSError naming the listen address that is unusable.
     """
     config = _config(limits, tls)
-    hub = Hub(limits, on_refusal, door)
+    hub = Hub(limits, on_refusal, door, readers)
     guarded = GuardedApp(hub, app, break_stream)
     sockets = await listen_on(listen, limits)
     bound = [sock.getsockname()[:2] for sock in sockets]
