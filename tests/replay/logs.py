@@ -22,12 +22,16 @@ from trioroute.simulate.world import Setting, World
 
 @cache
 def played(
-    requests: int = 400, policy: str = "soft-sticky", slack: int = 1, faults: str = ""
+    requests: int = 400,
+    policy: str = "soft-sticky",
+    slack: int = 1,
+    faults: str = "",
+    seed: int = 1,
 ) -> tuple[tuple[Entry, ...], Measures]:
     """Sixteen agents on four a100: the log of the run, and what its clients felt."""
     changes: dict[str, object] = {"policy.name": policy, "policy.slack.session": slack}
     setting = Setting(
-        workload=cut(workload_of("agents:16", 1), requests),
+        workload=cut(workload_of("agents:16", seed), requests),
         engine=PROFILES["a100"],
         in_force=with_changes(InForce(), changes, place="test"),
         faults=parse_fault(faults, 4) if faults else (),

@@ -6,16 +6,19 @@ import random
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
+from statistics import variance
 
 import orjson
 import pytest
 
 from eventlog.sqlite import SqliteStore
 from tests.replay.logs import played, source_of
+from tests.replay.rig import source_of as source_of_rig
 from tests.replay.rig import store_of
 from tests.replay.test_command import run
-from trioroute.replay.compare import Compared, compare
-from trioroute.replay.significance import SAMPLE_MAX, Sample, mann_whitney
+from tests.rig import Rig
+from trioroute.replay.compare import SURE, Compared, compare
+from trioroute.replay.significance import SAMPLE_MAX, Sample, means_apart, ranks_apart
 
 SLOW = ",".join(f"replica={number},slow=4" for number in (1, 2, 3, 4))
 
@@ -64,46 +67,135 @@ def test_counts_and_shares_are_those_of_the_rows() -> None:
     assert side.failed == sum(body["outcome"] != "ok" for body in ends) > 0
 
 
-def test_the_test_agrees_with_counting_pairs_and_with_permutations() -> None:
-    """The share of pairs exactly; p against shuffles of the same values, within their noise."""
+def test_requests_that_nobody_ended_or_took_failed() -> None:
+    rig = Rig().live("a", "b")
+    rig.use()
+    rig.fail(rig.go(), status=500)  # nobody else took it
+    flown = rig.go()
+    rig.fail(flown, status=500)
+    assert rig.retry(flown) is not None
+    rig.go()
+    rig.restart()  # two ran
+    side = compare(source_of_rig(rig), source_of_rig(rig), ("a", "b")).log
+    assert (side.decisions, side.failed, side.retried) == (5, 3, 1)
+
+
+def zigzag(values: list[float]) -> list[float]:
+    """None is like the one before: the plain test."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return [one for pair in zip(ordered[:half], ordered[half:], strict=True) for one in pair]
+
+
+def test_a_trend_makes_less_sure() -> None:
+    rising = [float(number) for number in range(20)]
+    plain = means_apart(zigzag(rising), [value + 5 for value in zigzag(rising)])
+    trend = means_apart(rising, [value + 5 for value in rising])
+    assert plain is not None
+    assert trend is not None
+    assert plain < 0.02 < 0.05 < trend
+
+
+def test_p_agrees_with_tables_and_permutations() -> None:
+    """Student's t of two samples of ten: 2.101 at 18 degrees of freedom is p = 0.05."""
+    first = zigzag([float(number) for number in range(10)])
+    shift = 2.10092 * math.sqrt(2 * variance(first) / 10)
+    p = means_apart(first, [value + shift for value in first])
+    assert p == pytest.approx(0.05, abs=1e-5)
     dice = random.Random(7)
-    first = [dice.randrange(50) for _ in range(40)]
-    second = [dice.randrange(50) + 6 for _ in range(40)]
-    told = mann_whitney(first, second)
-    assert told is not None
-
-    def share(left: list[int], right: list[int]) -> float:
-        return sum((b > a) + (b == a) / 2 for a in left for b in right) / len(left) / len(right)
-
-    assert told.greater == pytest.approx(share(first, second))
-    rounds, extreme = 2000, 0
-    both = first + second
-    for _ in range(rounds):
+    second = zigzag([dice.gauss(5.5, 3) for _ in range(10)])
+    p = means_apart(first, second)
+    assert p is not None
+    apart, both = abs(sum(first) - sum(second)), first + second
+    extreme = 0
+    for _ in range(4000):
         dice.shuffle(both)
-        extreme += abs(share(both[:40], both[40:]) - 0.5) >= abs(told.greater - 0.5)
-    noise = 4 * math.sqrt(told.p * (1 - told.p) / rounds)
-    assert extreme / rounds == pytest.approx(told.p, abs=noise + 0.005)
+        extreme += abs(sum(both[:10]) - sum(both[10:])) >= apart
+    assert extreme / 4000 == pytest.approx(p, abs=0.04)
+
+
+def bursts(dice: random.Random, mean_length: int) -> Sample:
+    """600 waits; those of one burst are alike."""
+    made, level = Sample(), 0.0
+    for place in range(600):
+        if place == 0 or dice.random() < 1 / mean_length:
+            level = dice.expovariate(1)
+        made.add(place // 30, round(1000 * level * dice.uniform(0.9, 1.1)))
+    return made
+
+
+@pytest.mark.parametrize("mean_length", [1, 8, 16])
+def test_false_alarms_come_at_the_stated_rate_though_requests_come_in_bursts(
+    mean_length: int,
+) -> None:
+    dice, rounds = random.Random(3), 300
+    ps = []
+    for _ in range(rounds):
+        told = ranks_apart(bursts(dice, mean_length), bursts(dice, mean_length))
+        assert told is not None
+        ps.append(told.p)
+    for stated in (0.05, 0.01):
+        alarms = sum(p < stated for p in ps) / rounds
+        assert alarms <= stated + 3 * math.sqrt(stated * (1 - stated) / rounds)
+    assert sum(p < 0.05 for p in ps) > 0  # and it does raise some
+
+
+def test_runs_of_the_same_traffic_are_not_called_different() -> None:
+    sources = [source_of(played(600, seed=seed)[0]) for seed in range(1, 6)]
+    for one, other in combinations(sources, 2):
+        told = compare(one, other, ("one", "other"))
+        assert told.p is not None
+        assert told.p >= SURE
+        assert [row.name for row in told.tests if row.differs] == []
+
+
+def test_shares_that_differ_are_marked() -> None:
+    told = compared("", "replica=1,drain=0..9000")
+    marked = {row.name for row in told.tests if row.differs}
+    assert {"to gpu1", "to gpu2"} <= marked
+    rows = {row.name: row.p for row in told.tests}
+    assert rows["to gpu1"] < 1e-6
+    assert rows["failed"] == 1.0
 
 
 def test_same_values_and_few_values() -> None:
-    same = mann_whitney([5] * 30, [5] * 30)
+    def sample(*values: int) -> Sample:
+        made = Sample()
+        for place, value in enumerate(values):
+            made.add(place % 20, value)
+        return made
+
+    same = ranks_apart(sample(*[5] * 30), sample(*[5] * 30))
     assert same is not None
     assert (same.greater, same.p) == (0.5, 1.0)
-    assert mann_whitney([1] * 19, [2] * 100) is None
-    apart = mann_whitney(list(range(30)), list(range(100, 130)))
+    assert ranks_apart(sample(*[1] * 19), sample(*[2] * 100)) is None
+    apart = ranks_apart(sample(*range(30)), sample(*range(100, 130)))
     assert apart is not None
     assert apart.greater == 1.0
     assert apart.p < 1e-9
+
+
+def test_the_share_of_pairs_is_that_of_counting_them() -> None:
+    dice = random.Random(7)
+    first, second = Sample(), Sample()
+    for place in range(40):
+        first.add(place // 2, dice.randrange(50))
+        second.add(place // 2, dice.randrange(50) + 6)
+    told = ranks_apart(first, second)
+    assert told is not None
+    left, right = ([value for _, value in one.kept] for one in (first, second))
+    share = sum((b > a) + (b == a) / 2 for a in left for b in right) / len(left) / len(right)
+    assert told.greater == pytest.approx(share)
 
 
 def test_a_sample_is_bounded_even_and_always_the_same() -> None:
     samples = [Sample(), Sample()]
     for value in range(3 * SAMPLE_MAX):
         for sample in samples:
-            sample.add(value)
-    assert samples[0].values == samples[1].values
-    assert len(samples[0].values) == SAMPLE_MAX
-    thirds = Counter(value // SAMPLE_MAX for value in samples[0].values)
+            sample.add(0, value)
+    assert samples[0].kept == samples[1].kept
+    assert len(samples[0].kept) == SAMPLE_MAX
+    thirds = Counter(value // SAMPLE_MAX for _, value in samples[0].kept)
     for one, other in combinations(thirds.values(), 2):
         assert abs(one - other) < 0.05 * SAMPLE_MAX
 

@@ -10,16 +10,29 @@ from trioroute.events import (
     Ejected,
     Event,
     Failed,
+    Orphaned,
     Rebound,
     Refused,
     Released,
     Spilled,
 )
-from trioroute.replay.incident.traffic import NOT_FAILED
+from trioroute.replay.incident.told import TimeStep
+from trioroute.replay.incident.traffic import Traffic
 from trioroute.replay.read import Source
-from trioroute.replay.significance import Sample, mann_whitney
+from trioroute.replay.significance import BLOCKS, Sample, means_apart, ranks_apart
 
-_KINDS = frozenset({"Dispatched", "Released", "Failed", "Refused", "Ejected", "Spilled", "Rebound"})
+_KINDS = frozenset(
+    {
+        "Dispatched",
+        "Released",
+        "Failed",
+        "Orphaned",
+        "Refused",
+        "Ejected",
+        "Spilled",
+        "Rebound",
+    }
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -53,48 +66,83 @@ class Side:
 
 
 @attrs.frozen(kw_only=True)
+class RowTest:
+    """One row of the table: ``p`` by itself, and whether it differs with all rows looked at."""
+
+    name: str
+    p: float
+    differs: bool
+
+
+@attrs.frozen(kw_only=True)
 class Compared:
-    """``slower``: the share of pairs in which the other log's first byte came later; ``p`` by the
-    Mann-Whitney test. None where too few requests tell their time."""
+    """``slower``: the share of pairs in which the other log's first byte came later, and its ``p``.
+    None where too few requests tell their time. ``tests`` are the rows that could be tested."""
 
     log: Side
     other: Side
     slower: float | None
     p: float | None
     sentence: str
+    tests: tuple[RowTest, ...]
 
 
 @attrs.define
 class _Counted:
+    """``traffic`` counts by block of rows where an incident counts by step of time."""
+
+    traffic: Traffic
+    ids: dict[tuple[str, int], str] = attrs.field(factory=dict)
     counts: Counter[str] = attrs.field(factory=Counter)
     replicas: Counter[str] = attrs.field(factory=Counter)
-    reasons: Counter[str] = attrs.field(factory=Counter)
+    reasons: list[Counter[str]] = attrs.field(factory=lambda: [Counter() for _ in range(BLOCKS)])
     ttfb: Sample = attrs.field(factory=Sample)
     duration: Sample = attrs.field(factory=Sample)
 
-    def take(self, event: Event) -> None:
+    def block(self, seq: int) -> int:
+        return min((seq - self.traffic.from_ms) // self.traffic.step_ms, BLOCKS - 1)
+
+    def take(self, stream: str, number: int, seq: int, event: Event) -> None:
+        traffic = self.traffic
         match event:
             case Dispatched():
-                self.counts["decisions"] += 1
-                self.counts["retried"] += event.attempt == 2
+                traffic.dispatch(stream, number, seq, event)
+                self.ids[stream, number] = event.request_id
                 self.replicas[event.replica] += 1
-                self.reasons[event.reason] += 1
+                self.reasons[self.block(seq)][event.reason] += 1
             case Released():
-                self.counts["failed"] += event.outcome not in NOT_FAILED
+                traffic.release(stream, seq, event, normal=False)
+                self.ids.pop((stream, event.dispatch), None)
                 if event.outcome == "ok":
-                    self.duration.add(event.duration_ms)
+                    self.duration.add(self.block(seq), event.duration_ms)
                     if event.ttfb_ms is not None:
-                        self.ttfb.add(event.ttfb_ms)
+                        self.ttfb.add(self.block(seq), event.ttfb_ms)
+            case Failed():
+                request_id = self.ids.pop((stream, event.dispatch), "")
+                traffic.fail(stream, seq, event, request_id)
+            case Orphaned():
+                traffic.orphan(stream, seq, event)
+                for lost in event.dispatches:
+                    self.ids.pop((stream, lost), None)
             case Refused():
-                self.counts["refused"] += 1
+                traffic.refuse(seq, event)
             case Ejected():
                 self.counts["ejects"] += 1
             case Spilled():
-                self.counts["spills"] += 1
+                traffic.spill(seq, event)
             case Rebound():
-                self.counts["rebinds"] += 1
-            case Failed():
-                self.counts["attempts failed"] += 1
+                traffic.rebind(seq, event)
+
+    def share(self, name: str) -> list[float]:
+        """Of each block's decisions, the share that a row of the table counts."""
+        found = []
+        for step, reasons in zip(self.traffic.steps, self.reasons, strict=True):
+            decisions = sum(step.dispatches.values())
+            if decisions:
+                kind, _, of = name.partition(" ")
+                count = step.dispatches.get(of, 0) if kind == "to" else reasons[of]
+                found.append((count if of else getattr(step, kind)) / decisions)
+        return found
 
 
 Progress = Callable[[int, int], None]
@@ -109,43 +157,68 @@ def compare(
     total = sum(heads)
     first, log = _read(source, names[0], lambda seq: told(seq, total))
     second, after = _read(other, names[1], lambda seq: told(heads[0] + seq, total))
-    tested = mann_whitney(first.ttfb.values, second.ttfb.values)
+    tested = ranks_apart(first.ttfb, second.ttfb)
     return Compared(
         log=log,
         other=after,
         slower=None if tested is None else round(tested.greater, 4),
         p=None if tested is None else tested.p,
         sentence=_sentence(None if tested is None else (tested.greater, tested.p)),
+        tests=_tests(first, second),
     )
 
 
 def _read(source: Source, name: str, progress: Callable[[int], None]) -> tuple[_Counted, Side]:
-    counted, end = _Counted(), source.last()
-    begin_ms = next(source.records()).at_ms
+    end, begin = source.last(), next(source.records())
+    rows = max(1, -(-(end.seq - begin.seq + 1) // BLOCKS))
+    counted = _Counted(Traffic(begin.seq, rows, [TimeStep(at_ms=0) for _ in range(BLOCKS)]))
     for record in source.records(0, end.seq):
         if record.kind in _KINDS:
             event = source.event(record)
             if event is not None:
-                counted.take(event)
+                counted.take(record.stream, record.version, record.seq, event)
         if record.seq % 1000 == 0:
             progress(record.seq)
-    counts = counted.counts
+    traffic = counted.traffic
+    traffic.finish()
+    reasons: Counter[str] = Counter()
+    for one in counted.reasons:
+        reasons.update(one)
     return counted, Side(
         log=name,
-        begin_ms=begin_ms,
+        begin_ms=begin.at_ms,
         end_ms=end.at_ms,
-        decisions=counts["decisions"],
-        failed=counts["failed"],
-        refused=counts["refused"],
-        retried=counts["retried"],
-        ejects=counts["ejects"],
-        spills=counts["spills"],
-        rebinds=counts["rebinds"],
+        decisions=counted.replicas.total(),
+        failed=sum(step.failed for step in traffic.steps),
+        refused=traffic.refusals.total(),
+        retried=sum(step.retried for step in traffic.steps),
+        ejects=counted.counts["ejects"],
+        spills=traffic.spills.total(),
+        rebinds=traffic.rebinds.total(),
         ttfb=_spread(counted.ttfb),
         duration=_spread(counted.duration),
         replicas=dict(sorted(counted.replicas.items())),
-        reasons=dict(sorted(counted.reasons.items())),
+        reasons=dict(sorted(reasons.items())),
     )
+
+
+def _tests(first: _Counted, second: _Counted) -> tuple[RowTest, ...]:
+    """Every row by itself; one differs if its p is below ``SURE`` by the number of rows."""
+    reasons = sorted({name for one in (*first.reasons, *second.reasons) for name in one})
+    names = [
+        *("failed", "refused", "retried", "spills", "rebinds"),
+        *(f"to {name}" for name in sorted({*first.replicas, *second.replicas})),
+        *(f"reason {name}" for name in reasons),
+    ]
+    found = {name: means_apart(first.share(name), second.share(name)) for name in names}
+    for name, mine, theirs in (
+        ("first byte", first.ttfb, second.ttfb),
+        ("whole answer", first.duration, second.duration),
+    ):
+        tested = ranks_apart(mine, theirs)
+        found[name] = None if tested is None else tested.p
+    told = {name: p for name, p in found.items() if p is not None}
+    return tuple(RowTest(name=name, p=p, differs=p * len(told) < SURE) for name, p in told.items())
 
 
 def _spread(sample: Sample) -> Spread:
@@ -158,8 +231,7 @@ def _spread(sample: Sample) -> Spread:
 
 
 SURE = 0.01
-"""A difference is called one below this p: requests of one log are not independent of each other,
-and the usual 0.05 would call too much a difference."""
+"""A difference is called one below this p: of a hundred pairs of logs of the same traffic, one."""
 
 
 def _sentence(tested: tuple[float, float] | None) -> str:

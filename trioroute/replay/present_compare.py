@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trioroute.replay.clock import local_iso, span
-from trioroute.replay.compare import Compared, Side, Spread
+from trioroute.replay.compare import Compared, RowTest, Side, Spread
 from trioroute.replay.present import say, table
 
 _COUNTS = ("failed", "refused", "retried", "spills", "rebinds")
@@ -14,14 +14,22 @@ def present_compared(console: Console, told: Compared) -> None:
     say(console, told.sentence, "bold")
     say(
         console,
-        "Mann-Whitney test of the times to first byte; it takes requests as independent, which "
-        "those of one burst are not",
+        "p: Welch's t-test over blocks of consecutive rows, each row of the table by itself; * is "
+        "a difference that chance would not explain, however many rows are looked at",
     )
     console.print()
-    made = table("", "log", "other log", right=("log", "other log"))
+    made = table("", "log", "other log", "p", right=("log", "other log", "p"))
+    tests = {one.name: one for one in told.tests}
     for name, was, now in _rows(told.log, told.other):
-        made.add_row(Text(name), Text(was), Text(now))
+        one = tests.get(name.removesuffix(" p50"))
+        made.add_row(Text(name), Text(was), Text(now), Text(_p(one)))
     console.print(made)
+
+
+def _p(one: RowTest | None) -> str:
+    if one is None:
+        return ""
+    return (f"{one.p:.4f}" if one.p >= 0.0001 else "<0.0001") + (" *" if one.differs else "")
 
 
 def _rows(log: Side, other: Side) -> list[tuple[str, str, str]]:
