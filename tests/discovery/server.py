@@ -1,8 +1,11 @@
 """A scripted API: routes by path, every request recorded, streams fed by the test."""
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import cast
 from urllib.parse import parse_qsl, urlsplit
 
 import attrs
@@ -10,6 +13,7 @@ import trio
 
 from tests.proxy.replies import LAST, chunk, reply, stream_head
 from tests.proxy.scripted import Peer, replica
+from trioroute.proxy.serving.tls import Renewable
 
 Query = dict[str, str]
 Answer = tuple[int, object]
@@ -83,3 +87,40 @@ async def serving(server: Server) -> AsyncIterator[Server]:
     async with replica(server) as made:
         server.url = made.url
         yield server
+
+
+@asynccontextmanager
+async def serving_tls(server: Server, tls: Renewable) -> AsyncIterator[Server]:
+    """The same over TLS. The present context of ``tls`` counts for each handshake."""
+
+    async def talk(stream: trio.SSLStream[trio.SocketStream]) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await stream.do_handshake()
+            await server(TlsPeer(stream))
+            await stream.aclose()
+
+    async def accept(stream: trio.SocketStream) -> None:
+        await talk(trio.SSLStream(stream, cast("ssl.SSLContext", tls), server_side=True))
+
+    async with trio.open_nursery() as nursery:
+        serve = partial(trio.serve_tcp, accept, 0, host="127.0.0.1")
+        listeners = await nursery.start(serve)
+        server.url = f"https://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+        yield server
+        nursery.cancel_scope.cancel()
+
+
+class TlsPeer(Peer):
+    """A peer behind TLS."""
+
+    def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
+        super().__init__(stream.transport_stream, 0)
+        self._tls = stream
+
+    async def _fill(self) -> bool:
+        data = await self._tls.receive_some(65536)
+        self.received += bytes(data)
+        return bool(data)
+
+    async def send(self, data: bytes) -> None:
+        await self._tls.send_all(data)

@@ -1,5 +1,6 @@
 """Asking an API for lists, and listening to one for news: bounded, and no secret in any error."""
 
+import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -95,7 +96,20 @@ class Api:
 
 def _told(error: httpx.HTTPError) -> str:
     """The kind of an error; its text may quote a header."""
-    return "connection refused" if isinstance(error, httpx.ConnectError) else type(error).__name__
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not one that may be believed: {cause.verify_message}"
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS failed ({cause.reason})"
+        if isinstance(cause, OSError) and cause.errno and cause.strerror:
+            known = cause.errno > 0  # negative ones are those of a name lookup
+            return (os.strerror(cause.errno) if known else cause.strerror).lower()
+        if isinstance(cause, BaseExceptionGroup):  # one attempt for each address of a name
+            cause = cause.exceptions[0]
+        else:
+            cause = cause.__cause__ or cause.__context__
+    return type(error).__name__
 
 
 @asynccontextmanager

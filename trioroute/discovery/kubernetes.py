@@ -4,6 +4,7 @@ List, then watch from the list's ``resourceVersion`` on, as the API's concepts a
 means that the version is too old, and everything is listed again.
 """
 
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -60,6 +61,8 @@ class KubernetesSource:
                     await self._follow(server, path, tell)
             except NoAnswer as error:
                 tell.outage(str(error))
+            except ssl.SSLError:
+                tell.outage(f"{self.account / 'ca.crt'} holds no certificate in PEM form")
             except OSError as error:
                 tell.outage(f"{self.account / 'ca.crt'} cannot be used: {error.strerror or error}")
             await trio.sleep(self.retry_s)
