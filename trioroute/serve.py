@@ -149,6 +149,7 @@ async def _serve(
         nursery.start_soon(tick, parts)
         nursery.start_soon(upkeep, parts)
         nursery.start_soon(parts.desk.watch.run)
+        nursery.start_soon(parts.desk.bodies.run)
         if isinstance(parts.desk.access_log, AccessLog):
             nursery.start_soon(parts.desk.access_log.run)
         nursery.start_soon(parts.desk.upstreams.keep_fresh)

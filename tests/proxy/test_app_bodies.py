@@ -14,9 +14,8 @@ from tests.proxy.scripted import always
 from tests.proxy.serving import Reply, client, eventually
 from tests.proxy.whole import CHAT, LIMITS, chat, request, whole
 from trioroute import events as e
-from trioroute.policy.profile import Profile
-from trioroute.proxy.intake import Intake
-from trioroute.proxy.passage import LARGE_BYTES
+from trioroute.proxy.bodies import reader
+from trioroute.proxy.bodies.facts import Facts, Nameless, Question, read_facts
 
 JSON = "content-type: application/json"
 GZIP = "content-encoding: gzip"
@@ -277,11 +276,10 @@ async def test_large_bodies_that_come_together_are_read_one_a_pass_of_the_loop(
 ) -> None:
     passes = 0
     read_in: list[int] = []
-    profile = Intake.profile
 
-    def noted(self: Intake) -> Profile:
+    def noted(question: Question, body: bytes) -> Facts | Nameless:
         read_in.append(passes)
-        return profile(self)
+        return read_facts(question, body)
 
     async def count_passes() -> None:
         nonlocal passes
@@ -289,17 +287,17 @@ async def test_large_bodies_that_come_together_are_read_one_a_pass_of_the_loop(
             await trio.lowlevel.checkpoint()
             passes += 1
 
-    monkeypatch.setattr(Intake, "profile", noted)
+    monkeypatch.setattr(reader, "read_facts", noted)
     body = json.dumps(chat(user="long " * 40_000)).encode()
-    assert len(body) > LARGE_BYTES
+    assert len(body) > reader.ONE_A_PASS_BYTES
     async with whole(always(reply())) as rig, trio.open_nursery() as nursery:
-        rig.desk.large_bodies.acquire_nowait()
+        rig.desk.bodies.inline.acquire_nowait()
         async with trio.open_nursery() as asking:
             for _ in range(8):
                 asking.start_soon(rig.ask, body)
-            await eventually(lambda: rig.desk.large_bodies.statistics().tasks_waiting == 8)
+            await eventually(lambda: rig.desk.bodies.inline.statistics().tasks_waiting == 8)
             nursery.start_soon(count_passes)
-            rig.desk.large_bodies.release()
+            rig.desk.bodies.inline.release()
         nursery.cancel_scope.cancel()
     # Two neighbours may see the same count: Trio runs the tasks of a pass in any order.
     assert len(read_in) == 8

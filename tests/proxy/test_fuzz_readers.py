@@ -10,6 +10,7 @@ from tests.proxy.mutations import CASES, TIMEOUT_S, cases, cut
 from tests.proxy.replies import DONE, GOOD_STREAM, error, event, token
 from tests.rig import MakeRig
 from tests.scrape.servers import UNDER_LOAD
+from trioroute.proxy.bodies.facts import Facts, read_facts
 from trioroute.proxy.body import UnusableBody, multipart_model, read_json
 from trioroute.proxy.intake import Intake
 from trioroute.proxy.paths import route
@@ -86,15 +87,17 @@ def test_fuzz_a_body_has_a_profile_or_a_refusal(make_rig: MakeRig, policy: str) 
     good, codes = 0, set[str]()
     for data in cases("bodies", BODIES, IN_BODIES, CASES // 2):
         headers = [(b"content-type", chance.choice(TYPES) if chance.random() < 0.1 else TYPES[0])]
-        intake = Intake(rig.state, b"s" * 32, "POST", chat, headers, data)
+        question = Intake(rig.state, b"s" * 32, "POST", chat, headers).question()
         try:
-            found = intake.profile()
+            facts = read_facts(question, data)
         except UnusableBody as unusable:
             codes.add(unusable.error.code)
             continue
         good += 1
+        assert isinstance(facts, Facts)
+        found = facts.profile
         assert found.prompt_bytes >= 0
-        assert intake.profile() == found
+        assert read_facts(question, data) == facts
         assert len(found.session or "") in (0, 24)
     assert good > CASES / 20
     assert codes <= {"invalid_request", "model_not_found"}

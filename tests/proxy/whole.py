@@ -254,6 +254,7 @@ async def whole(
     watching: bool = True,
     entries_max: int = 100_000,
     refusing: Sequence[str] = (),
+    reading: bool = False,
     **sections: dict[str, Any],
 ) -> AsyncIterator[Whole]:
     """Replicas a, b, ... run the scripts; ``models`` are theirs in order, ``("m",)`` for all.
@@ -281,6 +282,8 @@ async def whole(
             rig.scrape()
         if watching:
             nursery.start_soon(desk.watch.run)
+        if reading:
+            nursery.start_soon(desk.bodies.run)
         server = await stack.enter_async_context(serving(proxy_app(desk), limits))
         rig.port, rig.shutdown = server.port, server.shutdown
         try:

@@ -2,6 +2,7 @@
 
 May import everything below it; not ``scrape``, ``observe`` or ``discovery``, which ``serve`` wires.
 ``serving`` is HTTP towards clients, ``upstream`` HTTP towards replicas; neither knows of routing.
+``bodies`` reads large request bodies in a process of its own.
 
 One request: ``app`` -> ``passage`` (read, profile, choose) -> ``dispatch`` (one attempt, the gate)
 -> ``relay``. An ending is told once, in a ``finally``, by ``ending``.

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import attrs
-import trio
 
 from eventlog import LogError
 from eventlog.journal import Journal
@@ -24,6 +23,7 @@ from trioroute.events import (
 )
 from trioroute.policy.commands import Arrive
 from trioroute.policy.retry_budget import RetryBudget
+from trioroute.proxy.bodies.reader import BodyReader
 from trioroute.proxy.ending import Ending
 from trioroute.proxy.keyring import Keyring
 from trioroute.proxy.line import Line
@@ -78,8 +78,7 @@ class Desk:
     budget: RetryBudget = attrs.field(factory=RetryBudget)
     access_log: AccessNotes | None = None
     keys: Keyring = attrs.field(factory=Keyring)
-    large_bodies: trio.Lock = attrs.field(factory=trio.Lock)
-    """Held while a large body is read: who waits gets it in a later pass of the loop."""
+    bodies: BodyReader = attrs.field(factory=BodyReader)
     stopping: bool = False
     in_use: dict[str, int] = attrs.field(factory=dict)
     """Request ids under way, so that no two requests give an engine the same one."""

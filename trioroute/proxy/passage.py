@@ -23,6 +23,7 @@ from trioroute.policy.keys import digest_key
 from trioroute.policy.profile import Profile
 from trioroute.policy.weigh import weight_m
 from trioroute.proxy.alias import with_model
+from trioroute.proxy.bodies.facts import Facts, Nameless
 from trioroute.proxy.body import UnusableBody
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.errors import RouterError, error_event
@@ -34,10 +35,6 @@ from trioroute.proxy.reply import send_error
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
 from trioroute.proxy.tap import Tap
 from trioroute.settings import ApiKey
-
-LARGE_BYTES = 128 * 1024
-"""From here on bodies are read one a pass of the event loop: ten prompts of 1 MB that came together
-would hold it for ten milliseconds and more."""
 
 FULL = RouterError("overloaded", "every replica that may take this request is full", None, 1)
 
@@ -88,11 +85,7 @@ class Passage:
         message = await receive()
         self.body = message.get("body", b"")
         try:
-            if len(self.body) < LARGE_BYTES:
-                self._read_profile()
-            else:
-                async with self.desk.large_bodies:
-                    self._read_profile()
+            await self._read_profile()
         except UnusableBody as unusable:
             await self.refuse(unusable.error)
             return False
@@ -101,19 +94,22 @@ class Passage:
             await self._name_the_model(self.profile.model)
         return True
 
-    def _read_profile(self) -> None:
+    async def _read_profile(self) -> None:
         self.started_ns = time.perf_counter_ns()
+        desk, body = self.desk, self.body
         intake = Intake(
-            self.desk.router.state,
-            self.desk.secret,
+            desk.router.state,
+            desk.secret,
             self.scope["method"],
             self.route,
             self.headers,
-            self.body,
             self.key.project if self.key is not None else "",
         )
-        self.profile = intake.profile()
-        self.streams = intake.streams
+        facts = await desk.bodies.facts(intake.question(), body)
+        if isinstance(facts, Nameless):
+            facts = await desk.bodies.facts(intake.question(intake.model_of(facts)), body)
+            assert isinstance(facts, Facts)
+        self.profile, self.streams = facts.profile, facts.streams
 
     async def _name_the_model(self, model: str) -> None:
         """A replica is asked for a model by its own name, whatever alias the client used."""

@@ -1,0 +1,144 @@
+"""What the rules want to know of a body: a function of the body and of one question, of no state.
+
+So it can run in another process. Whatever it depends on is in the question.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from trioroute.events.sections import Pins
+from trioroute.policy.blocks import prompt_blocks
+from trioroute.policy.keys import digest_key
+from trioroute.policy.profile import JsonObject, Profile, profile
+from trioroute.proxy.body import UnusableBody, is_json, multipart_model, plain_body, read_json
+from trioroute.proxy.errors import RouterError
+from trioroute.proxy.headers import RawHeaders, header_value
+
+MODEL_NAME_MAX = 256
+
+
+@attrs.frozen(slots=True)
+class Question:
+    """One request without its body; ``secret`` is the key of all digests.
+
+    ``inference``: it runs a prompt. ``model`` and ``response_id``: what its path names.
+    ``project``: "" without one. ``otherwise``: the model of a request that names none; None: there
+    are several. ``limit``: bytes that a compressed body may inflate to.
+    """
+
+    headers: RawHeaders
+    inference: bool
+    model: str | None
+    response_id: str | None
+    project: str
+    otherwise: str | None
+    aliases: Mapping[str, str]
+    pins: Pins
+    limit: int
+    with_blocks: bool
+    secret: bytes = attrs.field(repr=False)
+
+    def size_of(self, body: bytes, enough: int) -> int:
+        """How many bytes there are to read: 0 in an upload that is a mere file.
+
+        A compressed body is inflated to see, at most to ``enough`` bytes.
+        """
+        kind = header_value(self.headers, b"content-type")
+        if header_value(self.headers, b"content-encoding") is not None:
+            try:
+                return len(plain_body(self.headers, body, enough))
+            except UnusableBody as unusable:
+                return enough if unusable.error.code == "body_too_large" else len(body)
+        form = kind is not None and kind.lower().startswith(b"multipart/")
+        return len(body) if form or is_json(self.headers) else 0
+
+
+@attrs.frozen(slots=True)
+class Facts:
+    """``streams``: the request asks for its answer as an event stream."""
+
+    profile: Profile
+    streams: bool
+
+
+@attrs.frozen(slots=True)
+class Nameless:
+    """No model is named, and there are several. ``response`` is the digest of the response that is
+    followed up: who made it has the model."""
+
+    response: str | None
+
+
+def read_facts(question: Question, body: bytes) -> Facts | Nameless:
+    """Raises UnusableBody where the body cannot be understood and has to be."""
+    parsed = _parsed(question, body)
+    first = dict(reversed(question.headers))  # a dozen names are asked for
+    response = question.response_id or parsed.get("previous_response_id")
+    digest: str | None = None
+    if isinstance(response, str):
+        digest = digest_key(question.secret, "response", "", response)
+    model = _model(question, parsed)
+    if model is None:
+        return Nameless(digest)
+
+    def header(name: str) -> str | None:
+        return header_text(first.get(name.encode("latin-1")))
+
+    found = profile(
+        parsed,
+        header,
+        model=model,
+        project=question.project,
+        settings=question.pins,
+        secret=question.secret,
+        response=digest,
+    )
+    if question.with_blocks:
+        blocks = prompt_blocks(parsed, model=model, secret=question.secret)
+        found = attrs.evolve(found, blocks=blocks)
+    return Facts(found, question.inference and parsed.get("stream") is True)
+
+
+def header_text(value: bytes | None) -> str | None:
+    """As text, so that a key is the same in a header, in a body and on a command line."""
+    if value is None:
+        return None
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def _parsed(question: Question, body: bytes) -> JsonObject:
+    json = is_json(question.headers)
+    must_be_json = question.inference and json
+    if not body and not must_be_json:
+        return {}
+    try:
+        plain = plain_body(question.headers, body, question.limit)
+        if json:
+            return read_json(plain)
+    except UnusableBody:
+        if must_be_json or question.otherwise is None:
+            raise
+        return {}
+    model = multipart_model(question.headers, plain)
+    return {} if model is None else {"model": model}
+
+
+def _model(question: Question, parsed: JsonObject) -> str | None:
+    """The model that names the pool."""
+    named = question.model or parsed.get("model")
+    if named is not None and not isinstance(named, str):
+        raise refused("invalid_request", "model must be a string")
+    if not named:
+        return question.otherwise
+    if len(named) > MODEL_NAME_MAX:
+        raise refused("model_not_found", f"no model has over {MODEL_NAME_MAX} characters")
+    return question.aliases.get(named, named)
+
+
+def refused(code: str, message: str) -> UnusableBody:
+    """A refusal that is about the field ``model``."""
+    return UnusableBody(RouterError(code, message, "model"))
