@@ -8,7 +8,7 @@ import gc
 import logging
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import cast
 
@@ -27,6 +27,7 @@ from trioroute.policy import commands as c
 from trioroute.proxy.access_log import AccessLog
 from trioroute.proxy.app import proxy_app
 from trioroute.proxy.cors import readers_of_refusals
+from trioroute.proxy.desk import Desk
 from trioroute.proxy.door import Door
 from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.limits import ServerLimits
@@ -148,11 +149,8 @@ async def _serve(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(tick, parts)
         nursery.start_soon(upkeep, parts)
-        nursery.start_soon(parts.desk.watch.run)
-        nursery.start_soon(parts.desk.bodies.run)
-        if isinstance(parts.desk.access_log, AccessLog):
-            nursery.start_soon(parts.desk.access_log.run)
-        nursery.start_soon(parts.desk.upstreams.keep_fresh)
+        for task in _beside_requests(parts.desk):
+            nursery.start_soon(task)
         nursery.start_soon(watch_loop_lag, parts.timings, time.perf_counter_ns, LOOP_LAG_EVERY_MS)
         await nursery.start(changes.discovery.run)
         await nursery.start(changes.rounds.run)
@@ -189,6 +187,15 @@ async def _serve(
             announce(where, _url("https" if admin_tls else "http", admin[0]))
             tell_supervisor(READY, f"STATUS=serving {where}")
         nursery.cancel_scope.cancel()
+
+
+def _beside_requests(desk: Desk) -> Iterator[Callable[[], Awaitable[None]]]:
+    """What the data path needs running beside it, for ever."""
+    yield desk.watch.run
+    yield desk.bodies.run
+    if isinstance(desk.access_log, AccessLog):
+        yield desk.access_log.run
+    yield desk.upstreams.keep_fresh
 
 
 class Refusals:
