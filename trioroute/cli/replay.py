@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from trioroute.cli.replay_answers import ANSWERS, Answer
+from trioroute.cli.replay_answers import ANSWERS, RULES_OF_TODAY, Answer
 from trioroute.cli.replay_source import CHECK_FAILED, failures, opened
 from trioroute.replay.clock import times_in_utc
 from trioroute.replay.read import CannotRead
@@ -21,6 +21,7 @@ Examples:
   trioroute replay trioroute-log --at -15m
   trioroute replay trioroute-log --incident 2026-03-01T14:00/15:00 --html incident.html
   trioroute replay trioroute-log --verify
+  trioroute replay trioroute-log --verify --rules-of-today
   trioroute replay trioroute-log --what-if policy.slack.session=4
   trioroute replay trioroute-log --what-if policy.name=least-work
   trioroute replay trioroute-log --watch
@@ -43,6 +44,11 @@ Examples:
 )
 @click.option("--last", metavar="N", type=click.IntRange(1, 10_000), help="The last N decisions.")
 @click.option("--verify", "verify_all", is_flag=True, help="Take every decision again; 1 if not.")
+@click.option(
+    "--rules-of-today",
+    is_flag=True,
+    help="With --verify: count what this release would decide otherwise, by cause.",
+)
 @click.option(
     "--what-if",
     "what_if",
@@ -75,6 +81,7 @@ def replay_command(
     html: Path | None,
     utc: bool,
     lenient: bool,
+    rules_of_today: bool,
     **what: Any,  # noqa: ANN401 - the questions, by option name
 ) -> None:
     """Explain and prove what the router decided, from its log.
@@ -91,6 +98,10 @@ def replay_command(
     for option, given in (("--markdown", markdown), ("--html", html is not None)):
         if given and question != "incident":
             raise click.UsageError(f"{option} needs --incident FROM/TO")
+    if rules_of_today:
+        if question != "verify_all":
+            raise click.UsageError("--rules-of-today needs --verify")
+        what[question] = RULES_OF_TODAY
     if as_data and markdown:
         raise click.UsageError("--json and --markdown are two forms of one answer: choose one")
     if as_data and question == "step":

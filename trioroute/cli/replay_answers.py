@@ -34,9 +34,12 @@ from trioroute.replay.read import NotFound, Source
 from trioroute.replay.replica import tell_replica
 from trioroute.replay.session import read_secret, tell_session
 from trioroute.replay.told import DecisionRow, as_json
-from trioroute.replay.verify import Verified, verify
+from trioroute.replay.verify import Difference, Verified, verify
 
 LAST_DEFAULT = 20
+
+RULES_OF_TODAY = "rules of today"
+"""How ``--verify`` is asked to count what would be decided otherwise."""
 
 
 @attrs.frozen
@@ -107,13 +110,17 @@ def _last(source: Source, log: Path, most: int | None) -> Answer:
     )
 
 
-def _verify(source: Source, log: Path, _: bool) -> Answer:
+def _verify(source: Source, log: Path, how: str | bool) -> Answer:
     with _progress() as told:
-        found = verify(source, lambda done, total: told("verifying", done, total))
+        found = verify(
+            source,
+            lambda done, total: told("verifying", done, total),
+            rules_of_today=how == RULES_OF_TODAY,
+        )
     return Answer(
         _verified_data(found),
         lambda: present_verified(console_for(), found),
-        good=found.difference is None,
+        good=found.good,
     )
 
 
@@ -179,7 +186,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 
 def _verified_data(found: Verified) -> dict[str, Any]:
     data: dict[str, Any] = {
-        "verified": found.difference is None,
+        "verified": found.good,
         "begins_at": found.begins_at,
         "events": found.events,
         "decisions": found.decisions,
@@ -189,18 +196,33 @@ def _verified_data(found: Verified) -> dict[str, Any]:
         "in_flight": found.in_flight,
         "head": {"seq": found.head.seq, "chain": found.head.chain.hex()},
         "difference": None,
+        "today": None,
     }
     if found.difference is not None:
-        difference = found.difference
-        data["difference"] = {
-            "what": difference.what,
-            "place": difference.place,
-            "seq": difference.seq,
-            "text": difference.text,
-            "recorded": [as_fields(event) for event in difference.recorded],
-            "recomputed": [as_fields(event) for event in difference.recomputed],
+        data["difference"] = _difference_data(found.difference)
+    today = found.today
+    if today is not None:
+        data["today"] = {
+            "rules": today.rules,
+            "decisions": {str(rules): count for rules, count in sorted(today.decisions.items())},
+            "differ": today.differ,
+            "unexplained": today.unexplained,
+            "digests": today.digests,
+            "causes": [as_json(one) for one in today.causes.values()],
+            "first": None if today.first is None else _difference_data(today.first),
         }
     return data
+
+
+def _difference_data(difference: Difference) -> dict[str, Any]:
+    return {
+        "what": difference.what,
+        "place": difference.place,
+        "seq": difference.seq,
+        "text": difference.text,
+        "recorded": [as_fields(event) for event in difference.recorded],
+        "recomputed": [as_fields(event) for event in difference.recomputed],
+    }
 
 
 ANSWERS: dict[str, Callable[[Source, Path, Any], Answer]] = {

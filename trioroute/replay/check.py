@@ -190,11 +190,11 @@ def _names(stream: str, numbers: Iterable[int]) -> str:
 
 
 _LOOKS: dict[type, Callable[[Check, Record, Any], None]] = {
-    Dispatched: Check.decision,
+    Dispatched: lambda check, record, event: check.decision(record, event),
     Failed: Check.end,
     Released: Check.end,
     Orphaned: Check.orphans,
     Started: Check.started,
     Gap: Check.gap,
-    Checked: Check.checked,
+    Checked: lambda check, record, event: check.checked(record, event),
 }

@@ -10,6 +10,7 @@ from rich.text import Text
 from trioroute.policy.explain import Step, count
 from trioroute.replay.clock import ago, span
 from trioroute.replay.followed import as_fields
+from trioroute.replay.proof import OtherToday
 from trioroute.replay.told import Attempt, End, Followed, ReplicaSeen, Told, WorkSeen
 from trioroute.replay.verify import Verified
 from trioroute.replay.words import end_words, plural
@@ -254,8 +255,39 @@ def present_verified(console: Console, verified: Verified) -> None:
                 [as_fields(event) for event in found.recomputed],
             )
         say(console, f"good up to there: {counts}")
+    if verified.today is not None:
+        _present_today(console, verified.today)
     if verified.gaps:
         say(
             console,
             f"{plural(verified.gaps, 'gap')}: what the store could not take is not in the log",
         )
+
+
+def _present_today(console: Console, today: OtherToday) -> None:
+    under = ", ".join(
+        f"{count} under rules {rules}" for rules, count in sorted(today.decisions.items())
+    )
+    say(
+        console,
+        f"rules of today ({today.rules}): {today.differ} of {under or 'no decision'} would be "
+        "decided otherwise, each taken again from its own recorded past",
+        "bold",
+    )
+    if today.digests:
+        say(console, f"{plural(today.digests, 'digest')} of another release: its states differ")
+    if today.unexplained:
+        text = f"{today.unexplained} were taken under these very rules: not deterministic"
+        say(console, text, "bold red")
+    if today.first is None:
+        return
+    made = table("decisions", "rules", "what today's code does", "first", right=("decisions",))
+    for one in sorted(today.causes.values(), key=lambda cause: -cause.count):
+        made.add_row(str(one.count), str(one.rules), Text(one.cause), Text(one.first))
+    console.print(made)
+    say(console, f"first     {today.first.text}", "bold")
+    side_by_side(
+        console,
+        [as_fields(event) for event in today.first.recorded],
+        [as_fields(event) for event in today.first.recomputed],
+    )

@@ -8,11 +8,14 @@ from eventlog.chain import verify_chain
 from eventlog.errors import LogDamaged
 from eventlog.record import Head, Record
 from trioroute.events import Gap
+from trioroute.policy import RULES_VERSION
 from trioroute.replay.beginning import Beginning, beginning_of, refuse_unproved
 from trioroute.replay.check import Check, Different
 from trioroute.replay.proof import Difference as Difference
+from trioroute.replay.proof import OtherToday
 from trioroute.replay.proof import Verified as Verified
 from trioroute.replay.read import PAGE, CannotRead, Past, Source
+from trioroute.replay.today import TodayCheck
 
 _NO_END = 1 << 62
 
@@ -20,13 +23,17 @@ Progress = Callable[[int, int], None]
 """Told the rows done and the rows in all."""
 
 
-def verify(source: Source, progress: Progress | None = None) -> Verified:
+def verify(
+    source: Source, progress: Progress | None = None, *, rules_of_today: bool = False
+) -> Verified:
     """Check the chain, the versions, every decision, every digest and every ending.
 
-    Covers what the log held when it was called: a running router may write on. Raises CannotRead
-    for a log that this release cannot judge, and LogError where the store cannot be read.
+    ``rules_of_today``: decisions that this release takes otherwise are counted in ``today``, and
+    the rest is checked all the same. Covers what the log held when it was called: a running router
+    may write on. Raises CannotRead for a log that this release cannot judge, and LogError where the
+    store cannot be read.
     """
-    result = Verified()
+    result = Verified(today=OtherToday(rules=RULES_VERSION) if rules_of_today else None)
     try:
         _judge(source, result, progress)
     except Different as found:
@@ -107,8 +114,11 @@ class _Walk:
             return
         for stream, state in fold.states.items():
             if stream not in self.checks:
-                check = self.checks[stream] = Check(Past(stream, state), self.result)
+                check = self.checks[stream] = self._check(Past(stream, state))
                 check.open = dict.fromkeys(state.load.flights)
+
+    def _check(self, past: Past) -> Check:
+        return (Check if self.result.today is None else TodayCheck)(past, self.result)
 
     def _take(self, record: Record) -> None:
         check = self.checks.get(record.stream)
@@ -119,7 +129,7 @@ class _Walk:
                     self.result.begins_at = record.seq + 1
                     return
                 past.state.position = record.version - 1
-            check = self.checks[record.stream] = Check(past, self.result)
+            check = self.checks[record.stream] = self._check(past)
         check.take(record, self.source.event(record))
         self.result.events += 1
 

@@ -141,7 +141,7 @@ class _Again:
             return
         other = attrs.evolve(state, settings=self.changed)
         now = decide(other, arrive)
-        kind = _kind(was, now)
+        kind = kind_of_difference(was, now)
         if kind is None:
             return
         found.kinds[kind] += 1
@@ -168,7 +168,7 @@ def _chosen(state: State, arrive: Arrive) -> Choice:
     return chooser_in_force(state)(state, arrive)
 
 
-def _kind(was: list[Event], now: list[Event]) -> Kind | None:
+def kind_of_difference(was: list[Event], now: list[Event]) -> Kind | None:
     """How two decisions differ; what only tells the policy (its name, its blocks) is no choice."""
     before = was[0]
     assert isinstance(before, Dispatched)
