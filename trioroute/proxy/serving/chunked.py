@@ -5,8 +5,8 @@ not tell where a message ended.
 """
 
 import re
-from io import BytesIO
 
+from trioroute.proxy.serving.gathering import Gathered
 from trioroute.proxy.serving.refusal import Refusal, invalid
 
 SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t\x20-\x7e\x80-\xff]*)?")
@@ -30,8 +30,7 @@ class ChunkedBody:
 
     def __init__(self, limit: int) -> None:
         self._buffer = bytearray()
-        self._body = BytesIO()
-        """Grows in place and is handed over without a copy."""
+        self._body = Gathered()
         self._size = 0
         self._limit = limit
         self._left: int | None = None
@@ -53,7 +52,7 @@ class ChunkedBody:
 
     def body(self) -> bytes:
         """The body without its framing."""
-        return self._body.getvalue()
+        return self._body.whole()
 
     def rest(self) -> bytes:
         """What came after the body: the beginning of the next request."""
@@ -68,7 +67,7 @@ class ChunkedBody:
                 return -1
             taken = min(left, available)
             with memoryview(buffer) as view:
-                self._body.write(view[position : position + taken])
+                self._body.add(view[position : position + taken])
             self._left = left - taken
             return position + taken
         if available < 2:

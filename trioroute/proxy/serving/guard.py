@@ -14,6 +14,7 @@ import trio
 
 from trioroute.proxy.serving.asgi import ASGIApp, Message, Receive, Scope, Send, broken_on_purpose
 from trioroute.proxy.serving.chunked import too_large_body
+from trioroute.proxy.serving.gathering import Gathered
 from trioroute.proxy.serving.hangup import EXTENSION, Client
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.pace import Pace
@@ -80,8 +81,7 @@ class GuardedApp:
 
     async def _read_body(self, receive: Receive) -> bytes | None:
         limits = self._hub.limits
-        parts: list[bytes] = []
-        size = 0
+        gathered = Gathered()
         pace = Pace(limits.body_timeout_s, trio.current_time() + limits.body_timeout_s)
         while True:
             message: Message | None = None
@@ -91,13 +91,13 @@ class GuardedApp:
                 raise Refusal(408, "request_timeout", pace.too_slow())
             if message["type"] == "http.disconnect":
                 return None
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            pace.brought(len(parts[-1]), trio.current_time())
-            if size > limits.body_bytes:
+            data: bytes = message.get("body", b"")
+            gathered.add(data)
+            pace.brought(len(data), trio.current_time())
+            if gathered.size > limits.body_bytes:
                 raise too_large_body(limits.body_bytes)
             if not message.get("more_body", False):
-                return b"".join(parts)
+                return gathered.whole()
 
     async def _settle(
         self, scope: Scope, session: "GuardedExchange", failure: Exception | None, gone: bool

@@ -9,7 +9,6 @@ what came with it (at most READ_BYTES), so a pipelining client is held back by T
 
 import logging
 from collections.abc import Awaitable, Callable
-from io import BytesIO
 from urllib.parse import unquote
 
 import trio
@@ -17,6 +16,7 @@ import trio
 from trioroute.proxy.serving.asgi import ASGIApp, Scope, broken_on_purpose
 from trioroute.proxy.serving.chunked import ChunkedBody, too_large_body
 from trioroute.proxy.serving.exchange import Exchange
+from trioroute.proxy.serving.gathering import Gathered
 from trioroute.proxy.serving.hangup import EXTENSION
 from trioroute.proxy.serving.hub import Headers, Hub
 from trioroute.proxy.serving.pace import Pace
@@ -186,18 +186,16 @@ class LeanConnection:
             body = self._buffer[: request.content_length]
             self._buffer = self._buffer[request.content_length :]
             return body
-        # Grows in place and is handed over without a copy; parts that are joined at the end would
-        # take twice the body's memory.
-        whole = BytesIO()
-        whole.write(self._buffer)
+        gathered = Gathered(request.content_length)
+        gathered.add(self._buffer)
         while left > 0:
             data = await self._read_body_bytes(pace, left)
             if not data:
                 return None
-            whole.write(data[:left])
+            gathered.add(data[:left])
             self._buffer = data[left:]
             left -= len(data)
-        return whole.getvalue()
+        return gathered.whole()
 
     async def _read_chunks(self, chunks: ChunkedBody, pace: Pace) -> bytes | None:
         chunks.feed(self._buffer)

@@ -18,6 +18,9 @@ READ_BYTES = 64 * 1024
 READ_ON_BYTES = 256 * 1024
 JOIN_BYTES = 16 * 1024
 CALLS_PER_CHECKPOINT = 16
+SHARE_BYTES = 32 * 1024
+"""Of a body that is here already, taken for a call each: 512 KiB, up to 1 ms, before others run."""
+
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -66,7 +69,7 @@ class Wire:
         than copying 64 KiB.
         """
         most = min(max(wanted, READ_BYTES), READ_ON_BYTES)
-        self._streak += 1
+        self._streak += most // SHARE_BYTES
         if self._streak < CALLS_PER_CHECKPOINT:
             try:
                 return os.read(self.fd, most)

@@ -7,7 +7,7 @@ import trio
 from trioroute.proxy.upstream.error import UpstreamError, from_os_error
 from trioroute.proxy.upstream.message import Outgoing
 from trioroute.proxy.upstream.response_parser import ResponseParser
-from trioroute.proxy.upstream.wire import UpstreamWire
+from trioroute.proxy.upstream.wire import SEND_BYTES, UpstreamWire
 
 JOIN_BYTES = 64 * 1024
 """Head and body up to this size leave in one system call; larger bodies are not copied."""
@@ -56,7 +56,7 @@ class UpstreamExchange:
         try:
             taken = self._wire.send_now(first)
             if taken == len(head) and first is head:
-                taken += self._wire.send_now(body)
+                taken += self._wire.send_now(memoryview(body)[:SEND_BYTES])
         except OSError as error:
             self._send_failure = from_os_error(error, "sending the request")
             return

@@ -17,6 +17,12 @@ import trio
 from trioroute.proxy.upstream.error import UpstreamError, from_os_error, from_stream_error
 
 RECEIVE_BYTES = 64 * 1024
+SEND_BYTES = 1 << 20
+"""Given to the kernel in one step of the event loop, which takes up to a millisecond."""
+
+TLS_SEND_BYTES = 256 * 1024
+"""The same where it is encrypted as well."""
+
 UNACKED_MS = 30_000
 """A replica's host that acknowledges nothing for this long is gone (TCP_USER_TIMEOUT)."""
 PROBE_IDLE_S = 15
@@ -40,7 +46,7 @@ class UpstreamWire(Protocol):
 
     idle_since: float
 
-    def send_now(self, data: bytes) -> int:
+    def send_now(self, data: bytes | memoryview) -> int:
         """Give the kernel what it takes at once; the number of bytes. Raises OSError."""
 
     async def send_all(self, data: memoryview) -> None:
@@ -67,7 +73,7 @@ class PlainWire:
         self._silence = _silence_of(sock.fileno())
         self.idle_since = 0.0
 
-    def send_now(self, data: bytes) -> int:
+    def send_now(self, data: bytes | memoryview) -> int:
         """See UpstreamWire."""
         try:
             return self._socket.send(data)
@@ -79,7 +85,7 @@ class PlainWire:
         while data:
             await trio.lowlevel.wait_writable(self._socket)
             try:
-                data = data[self._socket.send(data) :]
+                data = data[self._socket.send(data[:SEND_BYTES]) :]
             except BlockingIOError:
                 continue
             except OSError as error:
@@ -117,14 +123,16 @@ class TlsWire:
         self._origin = origin
         self.idle_since = 0.0
 
-    def send_now(self, data: bytes) -> int:
+    def send_now(self, data: bytes | memoryview) -> int:
         """See UpstreamWire."""
         return 0
 
     async def send_all(self, data: memoryview) -> None:
         """See UpstreamWire."""
         try:
-            await self._stream.send_all(bytes(data))
+            while data:
+                await self._stream.send_all(data[:TLS_SEND_BYTES])
+                data = data[TLS_SEND_BYTES:]
         except trio.BrokenResourceError as error:
             raise from_stream_error(error, f"sending to {self._origin}") from error
 
