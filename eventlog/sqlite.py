@@ -67,6 +67,8 @@ class SqliteStore:
         read it."""
         self.closed_head = _head_before(reader, segment.file)
         """The head of the last closed segment, None while there is none or it was retired."""
+        self.limits = options.limits
+        """In force from the next append on; may be replaced at any time, from any thread."""
         self._directory = directory
         self._segment: SegmentWriter | None = segment
         self._ownership = ownership
@@ -138,7 +140,7 @@ class SqliteStore:
         raise VersionConflict(stream, expected, actual)
 
     def _is_full(self, segment: SegmentWriter, at_ms: int) -> bool:
-        limits, first_at_ms = self._options.limits, segment.first_at_ms
+        limits, first_at_ms = self.limits, segment.first_at_ms
         if first_at_ms is None:
             return False
         old = 0 < limits.age_ms <= abs(at_ms - first_at_ms)

@@ -50,9 +50,14 @@ def unarchived(directory: Path) -> list[Path]:
     return [path for path in closed if is_sealed(path) and not is_archived(path)]
 
 
+def marks(directory: Path) -> frozenset[Path]:
+    """All marks of a log. Raises OSError."""
+    marked = directory / DIRECTORY
+    return frozenset(marked.iterdir()) if marked.is_dir() else frozenset()
+
+
 def forget_retired(directory: Path) -> None:
     """Remove the marks of segments that are gone. Raises OSError."""
-    marks = directory / DIRECTORY
-    for mark in list(marks.iterdir()) if marks.is_dir() else []:
+    for mark in marks(directory):
         if not (directory / mark.name.removesuffix(".json")).exists():
             mark.unlink(missing_ok=True)

@@ -71,8 +71,13 @@ class Parts:
 def open_log(in_force: InForce) -> SqliteStore:
     """Own the log directory. Raises LogOwned with the pid, NewerLog, LogDamaged, StoreFailed."""
     log = in_force.log
-    limits = SegmentLimits(log.segment_bytes, log.segment_age_ms)
+    limits = segment_limits(in_force)
     return SqliteStore.open(Path(log.path), sync=log.sync, views=VIEWS, limits=limits)
+
+
+def segment_limits(in_force: InForce) -> SegmentLimits:
+    """When a file of the log closes."""
+    return SegmentLimits(in_force.log.segment_bytes, in_force.log.segment_age_ms)
 
 
 def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str]) -> Parts:

@@ -18,6 +18,7 @@ from trioroute.assembly import (
     certificate_of,
     connect_timeout_s,
     reconfigure,
+    segment_limits,
 )
 from trioroute.discovery import Discovery, source_of
 from trioroute.events.words import ChangedBy
@@ -163,6 +164,7 @@ class RunningChanges:
             or settings.generic != parts.settings.generic
         )
         parts.settings = settings
+        parts.store.limits = segment_limits(in_force)
         parts.desk.upstreams.renew(connect_timeout_s(in_force), keys)
         parts.desk.keys.renew(settings.api_keys)
         self.discovery.renew(settings.discovery)

@@ -85,19 +85,25 @@ async def upkeep(parts: Parts) -> None:
         return Retention(log().retain_age_ms, log().retain_bytes)
 
     directory = parts.directory
-    tasks = {
-        "making snapshots of the log": Snapshotting(
-            directory, lambda: parts.journal.durable_position, covered
-        ).run,
-        "watching the log's side file": SideFile(directory).run,
-        "log.archive": Archiving(directory, lambda: log().archive).run,
-        "the retention of the log": Retaining(
-            directory, retention, lambda: bool(log().archive), parts.now_ms
-        ).run,
+
+    def position() -> int:
+        return parts.journal.durable_position
+
+    now_ms = parts.now_ms
+    snapshotting = Snapshotting(directory, position, covered, now_ms)
+    archiving = Archiving(directory, lambda: log().archive, now_ms)
+    retaining = Retaining(directory, retention, lambda: bool(log().archive), now_ms)
+    parts.timings.upkeep = {
+        "snapshot": snapshotting.deeds,
+        "archive": archiving.deeds,
+        "retention": retaining.deeds,
     }
     async with trio.open_nursery() as nursery:
-        for what, task in tasks.items():
-            nursery.start_soon(keep_up, what, task)
+        run = nursery.start_soon
+        run(keep_up, "making snapshots of the log", snapshotting.run, snapshotting.deeds)
+        run(keep_up, "watching the log's side file", SideFile(directory).run)
+        run(keep_up, "log.archive", archiving.run, archiving.deeds)
+        run(keep_up, "the retention of the log", retaining.run, retaining.deeds)
 
 
 async def run(

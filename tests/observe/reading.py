@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as from_text
 from tests.observe.rig import MODEL, T0_MS, Rig, reading
 from trioroute.discovery import Standing
 from trioroute.policy.commands import Drain, Refuse
+from trioroute.upkeep import Deeds
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -28,6 +29,8 @@ def busy_rig() -> Rig:
     rig.arrive(attempt=2, tried=("b",))
     rig.handle(Refuse, request_id="q", code="overloaded", model=MODEL)
     rig.timings.discovery = {"file": Standing(last_success_ms=T0_MS, replicas=2)}
+    done = Deeds(ok=3, failed=1, size_bytes=4096, last_success_ms=T0_MS, waiting=2)
+    rig.timings.upkeep = {"archive": done, "retention": done, "snapshot": done}
     return rig
 
 

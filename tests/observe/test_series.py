@@ -22,6 +22,8 @@ COUNTERS = {
     "tokens": {"model", "kind"},
     "responses_unlogged": set(),
     "config_reloads": {"result"},
+    "log_upkeep_runs": {"task", "result"},
+    "log_upkeep_bytes": {"task"},
 }
 GAUGES = {
     "pins": {"kind"},
@@ -44,6 +46,8 @@ GAUGES = {
     "discovery_last_success_timestamp_seconds": {"source"},
     "discovery_replicas": {"source"},
     "discovery_failing": {"source"},
+    "log_upkeep_last_success_timestamp_seconds": {"task"},
+    "log_upkeep_waiting": {"task"},
 }
 HISTOGRAMS = {
     "time_to_first_byte_seconds": {"model"},

@@ -16,6 +16,8 @@ from trioroute.archived import is_archived, mark_of, unarchived
 from trioroute.upkeep import Archiving
 from trioroute.upkeep.archive import words_of
 
+NOW_MS = 77
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
@@ -25,6 +27,10 @@ def log(tmp_path: Path) -> Path:
         store.append("a", some_entries(1, n), n)
     store.close()
     return directory
+
+
+def archiving_of(log: Path, command: str) -> Archiving:
+    return Archiving(log, lambda: command, lambda: NOW_MS, look_every_s=0.01, pause_s=0.02)
 
 
 async def until(condition: Callable[[], object], archiving: Archiving) -> None:
@@ -40,7 +46,8 @@ async def test_every_closed_segment_is_archived_once(log: Path, tmp_path: Path) 
     target = tmp_path / "backup"
     target.mkdir()
     command = f"cp {{segment}} {target}/"
-    await until(lambda: not unarchived(log), Archiving(log, lambda: command, 0.01))
+    archiving = archiving_of(log, command)
+    await until(lambda: not archiving.deeds.waiting and not unarchived(log), archiving)
     closed = [file.path for file in list_segments(log)[:-1]]
     assert len(closed) == 3
     for path in closed:
@@ -50,8 +57,11 @@ async def test_every_closed_segment_is_archived_once(log: Path, tmp_path: Path) 
         assert told["sha256"] == hashlib.sha256(copy.read_bytes()).hexdigest()
         copy.unlink()
     assert not is_archived(list_segments(log)[-1].path)
+    assert (archiving.deeds.ok, archiving.deeds.failed, archiving.deeds.waiting) == (3, 0, 0)
+    assert archiving.deeds.size_bytes == sum(path.stat().st_size for path in closed)
+    assert archiving.deeds.last_success_ms == NOW_MS
     with trio.move_on_after(0.2):
-        await Archiving(log, lambda: command, 0.01).run()
+        await archiving_of(log, command).run()
     assert list(target.iterdir()) == []
 
 
@@ -65,18 +75,20 @@ async def test_a_failure_is_told_and_repeated_until_it_works(
     log: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     target = tmp_path / "later"
-    archiving = Archiving(log, lambda: f"cp {{segment}} {target}/", 0.01, pause_s=0.02)
+    archiving = archiving_of(log, f"cp {{segment}} {target}/")
     with caplog.at_level(logging.ERROR):
         await until(lambda: len(caplog.records) >= 2, archiving)
     assert "log-1.sqlite, tried again later: exit code 1: cp: " in caplog.text
     assert unarchived(log)
+    assert (archiving.deeds.ok, archiving.deeds.waiting) == (0, 3)
+    assert archiving.deeds.failed >= 2
     target.mkdir()
     await until(lambda: not unarchived(log), archiving)
 
 
 async def test_without_a_command_nothing_is_run(log: Path) -> None:
     with trio.move_on_after(0.2):
-        await Archiving(log, lambda: "", 0.01).run()
+        await archiving_of(log, "").run()
     assert len(unarchived(log)) == 3
 
 
@@ -91,7 +103,7 @@ async def test_a_segment_that_cannot_be_marked_is_told_and_tried_again(
     else:
         marks.mkdir()
         draft.symlink_to("/dev/full")
-    archiving = Archiving(log, lambda: "true {segment}", 0.01, pause_s=0.02)
+    archiving = archiving_of(log, "true {segment}")
     with caplog.at_level(logging.ERROR):
         await until(lambda: caplog.records, archiving)
     assert "log.archive failed for " in caplog.text

@@ -8,7 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from eventlog.errors import LogError
-from trioroute.upkeep import keep_up
+from trioroute.upkeep import Deeds, keep_up
 
 NO_FILES = OSError(errno.EMFILE, "Too many open files")
 
@@ -24,8 +24,10 @@ async def test_what_fails_is_told_once_for_each_reason_and_begun_again(
             raise NO_FILES
         raise failures.pop(0)
 
+    deeds = Deeds()
     with caplog.at_level(logging.ERROR), trio.move_on_after(1100):
-        await keep_up("looking", task, again_s=10)
+        await keep_up("looking", task, deeds, again_s=10)
+    assert deeds.failed == 5
     told = f"looking failed, tried again later: {NO_FILES}"
     assert caplog.messages == [told, "looking failed, tried again later: a bad log", told, told]
 

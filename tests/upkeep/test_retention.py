@@ -106,3 +106,41 @@ async def test_limits_of_0_keep_everything(log: Path) -> None:
     before = list_segments(log)
     await look_for_a_while(retaining(log, limits=Retention()))
     assert list_segments(log) == before
+
+
+async def test_what_is_new_is_acted_on_at_the_next_look_and_nothing_is_judged_twice(
+    log: Path,
+) -> None:
+    limits = Retention(size_bytes=1 << 40)
+    task = Retaining(log, lambda: limits, lambda: False, lambda: 7, look_every_s=0.01)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(task.run)
+        await trio.sleep(0.5)
+        assert task.deeds.ok == 1
+        limits = SMALL
+        await trio.sleep(0.5)
+        assert (task.deeds.ok, task.deeds.waiting) == (2, 1), "no snapshot is there"
+        make_snapshots(log)
+        with trio.fail_after(10):
+            while list_segments(log)[0].first == 1:  # noqa: ASYNC110  # files go, nobody tells
+                await trio.sleep(0.01)
+        await trio.sleep(0.5)
+        judged = task.deeds.ok
+        await trio.sleep(0.3)
+        assert task.deeds.ok == judged
+        assert (task.deeds.waiting, task.deeds.last_success_ms) == (0, 7)
+        assert task.deeds.size_bytes > 150_000
+        nursery.cancel_scope.cancel()
+
+
+async def test_without_news_segments_are_judged_again_after_a_while(log: Path) -> None:
+    task = Retaining(
+        log,
+        lambda: SMALL,
+        lambda: False,
+        lambda: 7,
+        look_every_s=0.01,
+        at_least_every_s=0.05,
+    )
+    await look_for_a_while(task)
+    assert task.deeds.ok >= 3

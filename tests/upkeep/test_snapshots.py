@@ -27,7 +27,7 @@ def written(directory: Path, limits: SegmentLimits | None = None) -> int:
 
 
 def upkeep(directory: Path, position: int, **changes: object) -> Snapshotting:
-    made = Snapshotting(directory, lambda: position, 0, look_every_s=0.01, pause_s=0.01)
+    made = Snapshotting(directory, lambda: position, 0, lambda: 0, look_every_s=0.01, pause_s=0.01)
     for name, value in {"command": REAL, **changes}.items():
         setattr(made, name, value)
     return made
@@ -94,7 +94,9 @@ async def test_the_programs_of_the_path_are_not_needed(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     position = written(tmp_path)
-    made = Snapshotting(tmp_path, lambda: position, 0, look_every_s=0.01, snapshot_events=1)
+    made = Snapshotting(
+        tmp_path, lambda: position, 0, lambda: 0, look_every_s=0.01, snapshot_events=1
+    )
     await until(lambda: made.snapshot_at == position, made)
     assert Snapshots(tmp_path).seqs() == [position]
 

@@ -20,6 +20,47 @@ def _spread(kept: Buckets) -> Distributions:
     return [((), found)]
 
 
+UPKEEP: tuple[Series, ...] = (
+    Counter(
+        "trioroute_log_upkeep_runs",
+        "Runs of the tasks beside the event log, by what came of them.",
+        ("task", "result"),
+        lambda s: [
+            ((task, result), count)
+            for task, done in s.timings.upkeep.items()
+            for result, count in (("ok", done.ok), ("failed", done.failed))
+        ],
+    ),
+    Counter(
+        "trioroute_log_upkeep_bytes",
+        "Bytes of segments that were archived, or unlinked by retention.",
+        ("task",),
+        lambda s: [
+            ((task,), done.size_bytes)
+            for task, done in s.timings.upkeep.items()
+            if task != "snapshot"
+        ],
+    ),
+    Gauge(
+        "trioroute_log_upkeep_last_success_timestamp_seconds",
+        "When a task beside the event log last succeeded; absent if never.",
+        ("task",),
+        lambda s: [
+            ((task,), done.last_success_ms / 1000)
+            for task, done in s.timings.upkeep.items()
+            if done.last_success_ms
+        ],
+        "seconds",
+    ),
+    Gauge(
+        "trioroute_log_upkeep_waiting",
+        "Closed segments that are not archived yet, or kept beyond the limits of retention.",
+        ("task",),
+        lambda s: [
+            ((task,), done.waiting) for task, done in s.timings.upkeep.items() if task != "snapshot"
+        ],
+    ),
+)
 PROCESS: tuple[Series, ...] = (
     Histogram(
         "trioroute_decision_seconds",
@@ -76,6 +117,7 @@ PROCESS: tuple[Series, ...] = (
         ("head",),
         lambda s: [(s.log.closed_head,)] if s.log.closed_head is not None else [],
     ),
+    *UPKEEP,
     Counter(
         "trioroute_responses_unlogged",
         "Responses whose decision was not durable when their first byte left.",

@@ -85,6 +85,25 @@ class SourceView(Protocol):
     def failing(self) -> str: ...
 
 
+class TaskView(Protocol):
+    """What a task beside the log did since the start. Time 0: never."""
+
+    @property
+    def ok(self) -> int: ...
+
+    @property
+    def failed(self) -> int: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def last_success_ms(self) -> int: ...
+
+    @property
+    def waiting(self) -> int: ...
+
+
 @attrs.define(slots=True)
 class Buckets:
     """A histogram: ``counts`` per bound of ``bounds_ns``, the last one for all above."""
@@ -135,6 +154,7 @@ class Timings:
     )
     reload_failed: bool = False
     discovery: Mapping[str, SourceView] = attrs.field(factory=dict)
+    upkeep: Mapping[str, TaskView] = attrs.field(factory=dict)
 
     def log_committed(self, entries: int, seconds: float) -> None:
         """Fits the journal's ``on_commit``: entries of an append, seconds it took."""

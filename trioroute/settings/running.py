@@ -42,6 +42,8 @@ RELOADED_KEYS = frozenset(
         "log.gate",
         "log.gate_wait",
         "log.on_failure",
+        "log.segment_bytes",
+        "log.segment_age",
         "log.retain_age",
         "log.retain_bytes",
         "log.archive",

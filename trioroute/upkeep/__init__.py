@@ -4,6 +4,7 @@ May import what is below ``assembly``: serve gives it the settings in force and 
 """
 
 from trioroute.upkeep.archive import Archiving as Archiving
+from trioroute.upkeep.deeds import Deeds as Deeds
 from trioroute.upkeep.guard import keep_up as keep_up
 from trioroute.upkeep.retention import Retaining as Retaining
 from trioroute.upkeep.side_file import SideFile as SideFile

@@ -10,6 +10,7 @@ import trio
 
 from trioroute.archived import mark_archived, unarchived
 from trioroute.upkeep.command import run_command
+from trioroute.upkeep.deeds import Deeds
 
 logger = logging.getLogger("trioroute.log")
 
@@ -35,6 +36,8 @@ class Archiving:
 
     directory: Path
     command: Callable[[], str]
+    now_ms: Callable[[], int]
+    deeds: Deeds = attrs.field(factory=Deeds)
     look_every_s: float = 5.0
     limit_s: float = LIMIT_S
     pause_s: float = FIRST_RETRY_S
@@ -45,6 +48,7 @@ class Archiving:
         while True:
             command = self.command()
             waiting = await trio.to_thread.run_sync(unarchived, self.directory) if command else []
+            self.deeds.waiting = len(waiting)
             if not waiting:
                 await trio.sleep(self.look_every_s)
             elif await self._archive(command, waiting[0]):
@@ -55,18 +59,20 @@ class Archiving:
 
     async def _archive(self, command: str, segment: Path) -> bool:
         failure = (await run_command(words_of(command, segment), self.limit_s)).failure
-        failure = failure or await trio.to_thread.run_sync(_mark, segment)
-        if failure:
-            logger.error("log.archive failed for %s, tried again later: %s", segment, failure)
+        size, failed = (0, failure) if failure else await trio.to_thread.run_sync(_mark, segment)
+        if failed:
+            self.deeds.failed += 1
+            logger.error("log.archive failed for %s, tried again later: %s", segment, failed)
             return False
+        self.deeds.succeeded(self.now_ms(), size)
         logger.info("log.archive: %s is archived", segment)
         return True
 
 
-def _mark(segment: Path) -> str:
-    """Mark it as archived, or say why not, as on a full disk."""
+def _mark(segment: Path) -> tuple[int, str]:
+    """Mark it as archived: its size, or why it cannot be marked, as on a full disk."""
     try:
         mark_archived(segment)
+        return segment.stat().st_size, ""
     except OSError as error:
-        return f"it cannot be marked as archived: {error}"
-    return ""
+        return 0, f"it cannot be marked as archived: {error}"

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from eventlog.errors import LogError
+from trioroute.upkeep.deeds import Deeds
 
 logger = logging.getLogger("trioroute.log")
 
@@ -14,9 +15,14 @@ FORGOTTEN_S = 60.0
 """A task that ran this long had recovered: its next failure is told even for the same reason."""
 
 
-async def keep_up(what: str, task: Callable[[], Awaitable[None]], again_s: float = AGAIN_S) -> None:
+async def keep_up(
+    what: str,
+    task: Callable[[], Awaitable[None]],
+    deeds: Deeds | None = None,
+    again_s: float = AGAIN_S,
+) -> None:
     """Run ``task`` for ever. A disk or a system that fails it is told once for each change of
-    reason; it is begun again ``again_s`` later."""
+    reason, and counted in ``deeds``; it is begun again ``again_s`` later."""
     told = ""
     while True:
         begun_s = trio.current_time()
@@ -28,4 +34,6 @@ async def keep_up(what: str, task: Callable[[], Awaitable[None]], again_s: float
             if str(error) != told:
                 logger.error("%s failed, tried again later: %s", what, error)
             told = str(error)
+            if deeds is not None:
+                deeds.failed += 1
         await trio.sleep(again_s)

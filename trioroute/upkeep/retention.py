@@ -1,6 +1,7 @@
 """Retention in a running router: whole closed segments are unlinked when their time is over."""
 
 import logging
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,11 +9,21 @@ import attrs
 import trio
 
 from eventlog.retention import Plan, Retention
+from eventlog.segments import list_segments
+from eventlog.snapshots import Snapshots
+from trioroute.archived import marks
 from trioroute.retain import plan_retention, retire
+from trioroute.upkeep.deeds import Deeds
 
 logger = logging.getLogger("trioroute.log")
 
 MEBIBYTE = 1 << 20
+
+LOOK_EVERY_S = 5.0
+"""How often file names are listed: a segment, snapshot or mark that is new is acted on then."""
+
+AT_LEAST_EVERY_S = 60.0
+"""How often segments are judged although no name is new: time passes, the open one grows."""
 
 
 @attrs.define
@@ -24,20 +35,31 @@ class Retaining:
     limits: Callable[[], Retention]
     archives: Callable[[], bool]
     now_ms: Callable[[], int]
-    look_every_s: float = 60.0
+    deeds: Deeds = attrs.field(factory=Deeds)
+    look_every_s: float = LOOK_EVERY_S
+    at_least_every_s: float = AT_LEAST_EVERY_S
     told: str = ""
 
     async def run(self) -> None:
         """Retire for ever, in a worker thread. Raises LogError and OSError: see ``keep_up``."""
+        judged: object = None
+        judged_s = -math.inf
         while True:
-            limits = self.limits()
+            limits, archived_only = self.limits(), self.archives()
             if limits != Retention():
-                await trio.to_thread.run_sync(self._look, limits, self.archives(), self.now_ms())
+                found = await trio.to_thread.run_sync(_names, self.directory)
+                seen, now_s = (limits, archived_only, found), trio.current_time()
+                if seen != judged or now_s - judged_s >= self.at_least_every_s:
+                    judged, judged_s = seen, now_s
+                    await trio.to_thread.run_sync(self._judge, limits, archived_only)
             await trio.sleep(self.look_every_s)
 
-    def _look(self, limits: Retention, archived_only: bool, now_ms: int) -> None:
+    def _judge(self, limits: Retention, archived_only: bool) -> None:
+        now_ms = self.now_ms()
         decided = plan_retention(self.directory, limits, now_ms, archived_only=archived_only)
         retire(self.directory, decided)
+        self.deeds.waiting = len(decided.kept_back)
+        self.deeds.succeeded(now_ms, sum(segment.size_bytes for segment in decided.going))
         self._tell(decided)
 
     def _tell(self, decided: Plan) -> None:
@@ -55,3 +77,9 @@ class Retaining:
         if told and told != self.told:
             logger.warning("%s", told)
         self.told = told
+
+
+def _names(directory: Path) -> object:
+    """What decides by its mere presence whether a segment may go."""
+    segments = tuple(file.first for file in list_segments(directory))
+    return segments, tuple(Snapshots(directory).seqs()), marks(directory)

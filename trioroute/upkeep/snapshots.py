@@ -16,6 +16,7 @@ import trio
 from eventlog.segments import list_segments
 from eventlog.snapshots import Snapshots
 from trioroute.upkeep.command import run_command
+from trioroute.upkeep.deeds import Deeds
 
 logger = logging.getLogger("trioroute.log")
 
@@ -39,6 +40,8 @@ class Snapshotting:
     directory: Path
     position: Callable[[], int]
     snapshot_at: int
+    now_ms: Callable[[], int]
+    deeds: Deeds = attrs.field(factory=Deeds)
     hopeless: frozenset[int] = frozenset()
     command: tuple[str, ...] = (sys.executable, "-c", POLITE)
     look_every_s: float = LOOK_EVERY_S
@@ -64,9 +67,11 @@ class Snapshotting:
         words = [*self.command, "log", "snapshot", str(self.directory), "--json"]
         ran = await run_command(words, SNAPSHOT_LIMIT_S)
         if ran.failure:
+            self.deeds.failed += 1
             logger.error("no snapshot of the log was made: %s", ran.failure)
             return
         self.snapshot_at = covered
+        self.deeds.succeeded(self.now_ms())
         self.hopeless = await trio.to_thread.run_sync(borders_lacking, self.directory)
         if ran.told:
             logger.warning("snapshot of the log: %s", ran.told)
