@@ -59,4 +59,5 @@ class InlineWriter:
             self._batch = None
             self._pause_s = FIRST_RETRY_S
             self._report.committed(batch, trio.current_time() - started)
+            self._report.look()
             await trio.lowlevel.checkpoint()

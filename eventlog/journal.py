@@ -1,18 +1,18 @@
 """A stream's one writer: entries are offered without waiting and become durable behind it."""
 
 import copy
-import heapq
 import time
 from collections.abc import Callable, Sequence
 
 import trio
 
 from eventlog.chain import check_body
+from eventlog.durability import Durability
 from eventlog.errors import JournalFull, LogError, StoreClosed, StoreFailed
 from eventlog.inline import InlineWriter
 from eventlog.record import Entry
 from eventlog.store import Store
-from eventlog.writer import Backlog, Batch, Report, WriterThread
+from eventlog.writer import Backlog, Batch, WriterThread
 
 BATCH_ENTRIES = 4096
 RESERVE_ENTRIES = 10_000
@@ -20,7 +20,7 @@ RESERVE_BYTES_PER_ENTRY = 1024
 STUCK_THREAD_S = 1.0
 
 OnCommit = Callable[[int, float], None]
-"""Called in the loop after each commit with its entries and the seconds its append took."""
+"""Called in the loop for each commit, when it next looks: its entries, the seconds it took."""
 
 
 def _wall_clock_ms() -> int:
@@ -67,12 +67,11 @@ class Journal:
         self._threaded = threaded
         self._on_commit = on_commit
         self._clock_ms = clock_ms
-        self._position = self._durable = store.stream_version(stream)
+        self._position = store.stream_version(stream)
+        self._durability = Durability(self._position, self._on_batch)
         self._pending_bytes = 0
         self._backlog = Backlog(batch_entries)
         self._put = self._backlog.put
-        self._waiting: dict[int, trio.Event] = {}
-        self._waiting_order: list[int] = []
         self._refusal: LogError | None = None
         self._started = False
         self._stopping = trio.Event()
@@ -98,16 +97,17 @@ class Journal:
     @property
     def durable_position(self) -> int:
         """The version up to which everything is committed."""
-        return self._durable
+        return self._durability.position
 
     @property
     def depth(self) -> int:
         """Entries offered and not yet durable."""
-        return self._position - self._durable
+        return self._position - self._durability.position
 
     @property
     def pending_bytes(self) -> int:
         """Bytes of bodies offered and not yet durable."""
+        self._durability.look()
         return self._pending_bytes
 
     @property
@@ -118,6 +118,7 @@ class Journal:
     @property
     def commits(self) -> int:
         """Appends that succeeded since the start."""
+        self._durability.look()
         return self._commits
 
     @property
@@ -133,7 +134,8 @@ class Journal:
     def offer(self, entries: Sequence[Entry], *, must_take: bool = False) -> int:
         """Take ``entries``, all or none, and return the version of the first.
 
-        ``must_take`` is for what closes something already begun. Raises JournalFull, StoreClosed
+        ``must_take`` is for what closes something already begun: it has room in the reserve, and
+        waits a moment for others to be committed with. Raises JournalFull, StoreClosed
         after ``close``, what ended a dead journal (VersionConflict, StoreFailed, LogDamaged), and
         ValueError for a body that is not UTF-8; nothing has changed then.
         """
@@ -146,7 +148,7 @@ class Journal:
             if not body.isascii():
                 check_body(entry.kind, body)
             size += len(body)
-        depth = self._position - self._durable + len(taken)
+        depth = self._position - self._durability.position + len(taken)
         if depth > self._max_entries or self._pending_bytes + size > self._max_bytes:
             self._check_room(depth, size, must_take)
         first = self._position + 1
@@ -156,6 +158,8 @@ class Journal:
             self._put((first, taken, size))
             if self._inline is not None:
                 self._inline.wake()
+            elif not must_take or self._backlog.asleep:
+                self._backlog.ring()
         return first
 
     def _check_room(self, depth: int, size: int, must_take: bool) -> None:
@@ -167,34 +171,32 @@ class Journal:
 
     def is_durable(self, version: int) -> bool:
         """Whether everything up to ``version`` is committed."""
-        return version <= self._durable
+        return version <= self._durability.position
 
     async def durable(self, version: int) -> None:
         """Return when all up to ``version`` is committed; at once, without a checkpoint, if it is.
 
         Raises what ended the journal if it is dead, ValueError for a version never offered.
         """
-        if version <= self._durable:
+        if version <= self._durability.position:
             return
         if version > self._position:
             raise ValueError(
                 f"version {version} of {self._stream!r} was never offered: the last is"
                 f" {self._position}"
             )
-        while version > self._durable:
+        while version > self._durability.position:
             if self._dead is not None:
                 raise copy.copy(self._dead)
-            event = self._waiting.get(version)
-            if event is None:
-                event = self._waiting[version] = trio.Event()
-                heapq.heappush(self._waiting_order, version)
-            await event.wait()
+            self._backlog.ring()
+            await self._durability.reached(version)
 
     def close(self) -> None:
         """Take no more offers; ``run`` commits what was taken and returns. May be called again."""
         if self._refusal is None:
             self._refusal = StoreClosed(f"the journal of {self._stream!r}")
             self._backlog.put(None)
+            self._backlog.ring()
         self._stopping.set()
         if self._inline is not None:
             self._inline.wake()
@@ -219,6 +221,7 @@ class Journal:
             self.close()
             with trio.CancelScope(shield=True) as self._flushing:
                 self._extend_flush()
+                self._durability.watch()
                 if self._inline is not None:
                     await self._inline.pump(self._ended)
                 await self._ended.wait()
@@ -230,7 +233,7 @@ class Journal:
                 raise self._callback_error
 
     def _start_writer(self) -> WriterThread | None:
-        report = Report(committed=self._committed, failed=self._fail, ended=self._end)
+        report = self._durability.report(failed=self._fail, ended=self._end)
         if not self._threaded:
             self._inline = InlineWriter(self._store, self._stream, self._backlog, report)
             return None
@@ -261,14 +264,10 @@ class Journal:
         if self._flushing is not None:
             self._flushing.deadline = trio.current_time() + self._flush_s
 
-    def _committed(self, batch: Batch, seconds: float) -> None:
-        self._durable = batch.last
+    def _on_batch(self, batch: Batch, seconds: float) -> None:
         self._pending_bytes -= batch.size
         self._commits += 1
         self._failing = self._stalled_since_ms = None
-        order = self._waiting_order
-        while order and order[0] <= batch.last:
-            self._waiting.pop(heapq.heappop(order)).set()
         self._extend_flush()
         if self._on_commit is not None:
             try:
@@ -291,6 +290,5 @@ class Journal:
             self._dead = self._refusal = error
         self._stopping.set()
         self._ended.set()
-        self._waiting_order.clear()
-        while self._waiting:
-            self._waiting.popitem()[1].set()
+        self._durability.look()
+        self._durability.release()

@@ -1,0 +1,89 @@
+"""What nobody waits for: it is committed in company, and the loop is not woken for it."""
+
+import time
+
+import trio
+
+from eventlog.conformance import some_entries
+from eventlog.journal import Journal
+from eventlog.memory import MemoryStore
+from eventlog.writer import COMMIT_EVERY_S, COMPANY_S
+
+
+async def _committed(store: MemoryStore, seq: int) -> float:
+    """Seconds until the store holds so many rows; the journal itself is not asked."""
+    began_s = time.monotonic()
+    with trio.fail_after(10):
+        while store.head().seq < seq:  # noqa: ASYNC110 - a store tells nobody
+            await trio.sleep(0.001)
+    return time.monotonic() - began_s
+
+
+async def test_an_ending_waits_for_company_and_a_beginning_brings_it_along() -> None:
+    store = MemoryStore()
+    journal = Journal(store, "a")
+    async with trio.open_nursery() as nursery:
+        await nursery.start(journal.run)
+        journal.offer(some_entries(1))
+        await journal.durable(1)
+        await trio.sleep(2 * COMMIT_EVERY_S)  # the writer waits for its bell again
+        journal.offer(some_entries(1, 1), must_take=True)
+        await trio.sleep(2 * COMMIT_EVERY_S)
+        assert store.head().seq == 1, "it waits"
+        journal.offer(some_entries(1, 2))
+        await journal.durable(3)
+        assert journal.commits == 2
+        journal.close()
+
+
+async def test_an_ending_alone_is_committed_all_the_same() -> None:
+    store = MemoryStore()
+    journal = Journal(store, "a")
+    async with trio.open_nursery() as nursery:
+        await nursery.start(journal.run)
+        journal.offer(some_entries(1))
+        await journal.durable(1)
+        journal.offer(some_entries(1, 1), must_take=True)
+        assert await _committed(store, 2) < 1
+        await trio.sleep(3 * COMPANY_S)  # now the writer sleeps for long
+        journal.offer(some_entries(1, 2), must_take=True)
+        assert await _committed(store, 3) < 1
+        journal.close()
+
+
+async def test_who_waits_for_an_ending_waits_for_its_commit_only() -> None:
+    journal = Journal(MemoryStore(), "a")
+    async with trio.open_nursery() as nursery:
+        await nursery.start(journal.run)
+        for n in range(20):
+            journal.offer(some_entries(1, n), must_take=True)
+            with trio.fail_after(5):
+                await journal.durable(n + 1)
+        assert journal.commits == 20
+        journal.close()
+
+
+async def test_the_loop_is_woken_for_a_commit_only_if_somebody_waits() -> None:
+    store = MemoryStore()
+    woken: list[str] = []
+
+    class Steps(trio.abc.Instrument):
+        def before_task_step(self, task: trio.lowlevel.Task) -> None:
+            woken.append(task.name)
+
+    journal = Journal(store, "a")
+    async with trio.open_nursery() as nursery:
+        await nursery.start(journal.run)
+        journal.offer(some_entries(1))
+        await journal.durable(1)
+        trio.lowlevel.add_instrument(Steps())
+        journal.offer(some_entries(1, 1))
+        time.sleep(0.1)  # noqa: ASYNC251 - the loop stands still while the writer commits
+        assert store.head().seq == 2
+        await trio.sleep(0.02)
+        assert not [name for name in woken if "run_sync_soon" in name]
+        assert journal.is_durable(2), "it is seen when somebody looks"
+        journal.offer(some_entries(1, 2))
+        await journal.durable(3)
+        assert [name for name in woken if "run_sync_soon" in name]
+        journal.close()
