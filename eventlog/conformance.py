@@ -5,6 +5,7 @@ implement :meth:`~StoreConformance.open`; pytest gives ``tmp_path``, and a Trio 
 coroutine tests. Only plain asserts: this module needs no test framework itself.
 """
 
+import json
 import threading
 from collections.abc import Callable
 from contextlib import aclosing
@@ -224,6 +225,23 @@ class StoreConformance:
         assert found == [0, 1, 5, 9, 9]
         store.close()
 
+    def test_rows_are_found_by_kind_and_text(self, tmp_path: Path) -> None:
+        store = self.open(tmp_path)
+        for n, (kind, text) in enumerate((("K", "x"), ("L", "x"), ("K", "y"), ("K", "z"))):
+            body = json.dumps({"text": text}).encode()
+            store.append("a", [Entry(kind=kind, schema=1, at_ms=n, seen=0, body=body)], n)
+
+        def found(*texts: str, after: int = 0, until: int = 9, limit: int = 9) -> list[int]:
+            return [row.seq for row in store.search(["K"], texts, after, until, limit)]
+
+        assert found('"x"') == [1]
+        assert found('"x"', '"z"') == [1, 4]
+        assert found('"x"', '"z"', after=1) == [4]
+        assert found('"x"', '"z"', until=3) == [1]
+        assert found("text", limit=2) == [1, 3]
+        assert store.search(["K"], ['"y"'], 0, 9) == store.read(2, 1)
+        store.close()
+
     def test_e10_a_closed_store_raises(self, tmp_path: Path) -> None:
         """E10."""
         store = self.open(tmp_path)
@@ -235,4 +253,5 @@ class StoreConformance:
         error_of(StoreClosed, store.read_stream, "a")
         error_of(StoreClosed, store.head)
         error_of(StoreClosed, store.last_until, 0)
+        error_of(StoreClosed, store.search, ["a"], ["a"], 0, 1)
         error_of(StoreClosed, store.stream_version, "a")

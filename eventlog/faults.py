@@ -92,6 +92,12 @@ class FaultyStore:
         """See :class:`eventlog.store.LogReader`."""
         return self._inner.last_until(at_ms)
 
+    def search(
+        self, kinds: Sequence[str], texts: Sequence[str], after: int, until: int, limit: int = 1000
+    ) -> list[Record]:
+        """See :class:`eventlog.store.LogReader`."""
+        return self._inner.search(kinds, texts, after, until, limit)
+
     def stream_version(self, stream: str) -> int:
         """See :class:`eventlog.store.LogReader`."""
         return self._inner.stream_version(stream)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from itertools import islice
 
 from eventlog.chain import chain_entries, check_entries
 from eventlog.errors import StoreClosed, VersionConflict
@@ -77,6 +78,21 @@ class MemoryStore:
             self._check_open()
             found = (record.seq for record in reversed(self._records) if record.at_ms <= at_ms)
             return next(found, 0)
+
+    def search(
+        self, kinds: Sequence[str], texts: Sequence[str], after: int, until: int, limit: int = 1000
+    ) -> list[Record]:
+        """See :class:`eventlog.store.LogReader`."""
+        check_page(after, limit)
+        with self._lock:
+            self._check_open()
+            wanted = [text.encode() for text in texts]
+            found = (
+                row
+                for row in self._records[after:until]
+                if row.kind in kinds and any(text in row.body for text in wanted)
+            )
+            return list(islice(found, limit))
 
     def stream_version(self, stream: str) -> int:
         """See :class:`eventlog.store.LogReader`."""

@@ -133,6 +133,27 @@ class SqliteReader:
                 return seq
         return 0
 
+    def search(
+        self, kinds: Sequence[str], texts: Sequence[str], after: int, until: int, limit: int = 1000
+    ) -> list[Record]:
+        """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
+        check_page(after, limit)
+        with self._lock:
+            return self._again_if_retired(lambda: self._search(kinds, texts, after, until, limit))
+
+    def _search(
+        self, kinds: Sequence[str], texts: Sequence[str], after: int, until: int, limit: int
+    ) -> list[Record]:
+        rows: list[Record] = []
+        files = self._files()
+        start = max((i for i, file in enumerate(files) if file.first <= after + 1), default=0)
+        for file in files[start:]:
+            if file.first > until or len(rows) == limit:
+                break
+            segment = self._segment(file)
+            rows += segment.search(kinds, texts, after, until, limit - len(rows))
+        return rows
+
     def stream_version(self, stream: str) -> int:
         """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
         with self._lock:

@@ -7,7 +7,6 @@ damaged, of another fold, or of another log is passed over, and the log alone is
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Collection
 from hashlib import blake2b
 from pathlib import Path
@@ -19,15 +18,13 @@ from eventlog.chain import verify_chain
 from eventlog.errors import LogDamaged
 from eventlog.record import Head
 from eventlog.store import LogReader
+from eventlog.whole_file import left_drafts, write_whole
 
 DIRECTORY = "snapshots"
 FORMAT = 1
 
 _NAME = re.compile(r"after-([0-9]+)\.snapshot\Z")
 _DIGEST_BYTES = 16
-
-DRAFT_LEFT_S = 3600
-"""A draft this old was left behind by a crash."""
 
 _T = TypeVar("_T")
 
@@ -77,7 +74,6 @@ class Snapshots:
 
     def write(self, snapshot: Snapshot) -> Path:
         """Keep it, in place of one after the same row. Raises OSError; then nothing has changed."""
-        self._directory.mkdir(mode=0o700, exist_ok=True)
         told = {
             "format": FORMAT,
             "seq": snapshot.head.seq,
@@ -86,16 +82,7 @@ class Snapshots:
         }
         head = json.dumps(told).encode() + b"\n"
         path = self.path(snapshot.head.seq)
-        draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-        try:
-            with draft.open("wb") as file:
-                file.write(head + _digest(head, snapshot.payload) + b"\n" + snapshot.payload)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.rename(path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
+        write_whole(path, head + _digest(head, snapshot.payload) + b"\n" + snapshot.payload)
         return path
 
     def read(self, seq: int) -> Snapshot:
@@ -142,17 +129,12 @@ class Snapshots:
 
     def keep_only(self, seqs: Collection[int]) -> int:
         """Remove all others, and drafts that a crash left behind; how many. Raises OSError."""
-        kept = {self.path(seq).name for seq in seqs}
-        removed = 0
-        for path in list(self._directory.iterdir()) if self._directory.is_dir() else []:
-            if path.suffix == ".new":
-                left = time.time() - path.stat().st_mtime > DRAFT_LEFT_S
-            else:
-                left = path.name not in kept and _NAME.match(path.name) is not None
-            if left:
-                path.unlink(missing_ok=True)
-                removed += 1
-        return removed
+        kept = {self.path(seq) for seq in seqs}
+        there = {self.path(seq) for seq in self.seqs()}
+        going = [*(there - kept), *left_drafts(self._directory)]
+        for path in going:
+            path.unlink(missing_ok=True)
+        return len(going)
 
 
 def check_belongs(reader: LogReader, head: Head) -> None:

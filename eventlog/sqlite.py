@@ -207,6 +207,12 @@ class SqliteStore:
         """See :class:`eventlog.store.LogReader`."""
         return self._reader.last_until(at_ms)
 
+    def search(
+        self, kinds: Sequence[str], texts: Sequence[str], after: int, until: int, limit: int = 1000
+    ) -> list[Record]:
+        """See :class:`eventlog.store.LogReader`."""
+        return self._reader.search(kinds, texts, after, until, limit)
+
     def stream_version(self, stream: str) -> int:
         """See :class:`eventlog.store.LogReader`."""
         return self._reader.stream_version(stream)

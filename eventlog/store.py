@@ -51,6 +51,12 @@ class LogReader(Protocol):
         of rows that begins no later.
         """
 
+    def search(
+        self, kinds: Sequence[str], texts: Sequence[str], after: int, until: int, limit: int = 1000
+    ) -> list[Record]:
+        """Up to ``limit`` rows with ``after < seq <= until`` of one of ``kinds``, by seq, with one
+        of ``texts`` in their body. Reads all rows there are; missing ones are not told."""
+
     def stream_version(self, stream: str) -> int:
         """The version of the stream's last row, 0 if it has none."""
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import orjson
 import trio
 
 from eventlog import Entry
@@ -29,6 +30,7 @@ from trioroute.recovery import recover
 from trioroute.replay.clock import utc_iso
 from trioroute.replay.read import Source, decision_name
 from trioroute.replay.verify import verify
+from trioroute.row_index import make_index
 from trioroute.snapshot import make_snapshots
 
 DECISIONS = 20_000
@@ -85,6 +87,8 @@ def stored(directory: Path, events: int) -> None:
     say("  stored per event", size / events, "bytes")
     size = sum(path.stat().st_size for path in directory.glob("snapshots/*"))
     say("  snapshots per event", size / events, "bytes")
+    size = sum(path.stat().st_size for path in directory.glob("index/*"))
+    say("  index per event", size / events, "bytes")
 
 
 def asked(log: Path, *question: str) -> None:
@@ -143,12 +147,15 @@ def long_log(directory: Path, least: int) -> None:
     say("long log", events, "events")
     _, wall = timed(lambda: make_snapshots(directory))
     say("  its snapshots", wall, "s")
+    _, wall = timed(lambda: make_index(directory))
+    say("  its index", wall, "s")
     stored(directory, events)
     with SqliteReader.open(directory) as reader:
         _, wall = timed(lambda: recover(reader, STREAM, Snapshots(directory)))
         say("  recovery with a snapshot at the end", wall * 1000, "ms")
         middle = next(row for row in reader.read(events // 2) if row.kind == "Dispatched")
     asked(directory, "--decision", decision_name(middle.stream, middle.version))
+    asked(directory, "--request", orjson.loads(middle.body)["request_id"])
     asked(directory, "--at", utc_iso(middle.at_ms))
     say("  log verify, peak memory", memory_of("log", "verify", str(directory)), "MiB")
 

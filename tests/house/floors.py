@@ -15,6 +15,7 @@ FLOORS = {
     "policy": 2,
     "router": 3,
     "snapshot": 4,
+    "row_index": 4,
     "archived": 4,
     "recovery": 5,
     "retain": 5,

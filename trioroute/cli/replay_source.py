@@ -13,6 +13,7 @@ from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SqliteReader
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
 from trioroute.replay.words import plural
+from trioroute.row_index import index_of
 
 CHECK_FAILED = 1
 CANNOT = 2
@@ -64,7 +65,9 @@ def opened(log: Path, lenient: bool) -> Iterator[Source]:
     _look_at(log)
     reader = SqliteReader.open(log)
     try:
-        source = Source(reader, lenient, Snapshots(log) if log.is_dir() else None)
+        source = Source(reader, lenient)
+        if log.is_dir():
+            source.snapshots, source.index = Snapshots(log), index_of(log)
         yield source
         for kind, times in source.skipped.items():
             click.echo(

@@ -15,9 +15,11 @@ from trioroute.replay.read import (
     NotFound,
     Source,
     decision_name,
+    quoted,
     router_of,
 )
 from trioroute.replay.told import DecisionRow
+from trioroute.row_index import REQUEST, request_word, rows_with
 
 HINT_ROWS = 5000
 """How far from a number that is no decision the nearest ones are looked for."""
@@ -100,10 +102,8 @@ def numbers_of_request(source: Source, request_id: str) -> dict[str, list[int]]:
     """
     found: deque[tuple[str, int]] = deque(maxlen=REQUEST_ATTEMPTS_MAX)
     refused = ""
-    id_bytes = request_id.encode()
-    for record in source.records():
-        if record.kind not in ("Dispatched", "Refused") or id_bytes not in record.body:
-            continue
+    words = {request_word(request_id): quoted(request_id)}
+    for record in rows_with(source.reader, source.index, REQUEST, words):
         event = source.event(record)
         if isinstance(event, Dispatched) and event.request_id == request_id:
             found.append((record.stream, record.version))

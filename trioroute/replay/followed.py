@@ -16,7 +16,7 @@ from trioroute.events import (
 )
 from trioroute.events.codec import kind_of
 from trioroute.replay.check import PIN_EVENTS, PinEvent, made_by
-from trioroute.replay.read import Source, decision_name
+from trioroute.replay.read import ENDINGS, Source, decision_name, quoted
 from trioroute.replay.told import End, Followed
 from trioroute.replay.words import pin_words
 
@@ -59,6 +59,10 @@ def end_of(event: Event, number: int, begun_ms: int, at_ms: int) -> End | None:
     if isinstance(event, Orphaned) and number in event.dispatches:
         return End(what="Orphaned", at_ms=at_ms, after_ms=after_ms, outcome="unknown")
     return None
+
+
+_TELLING = (*ENDINGS, "Bound", "Spilled", "Rebound", "Unbound", "Dispatched", "Refused", "Started")
+_STARTED = '"router"'
 
 
 @attrs.define
@@ -115,10 +119,11 @@ class Trail:
 
 
 def follow(source: Source, record: Record, event: Dispatched) -> Trail:
-    """Read on after the decision of ``record`` until its story is over or the log ends."""
+    """Look on after the decision of ``record`` until its story is over or the log ends."""
     trail = Trail(record.version, record.at_ms, event.request_id)
-    for later in source.stream(record.stream, after=record.version):
-        if trail.concerns(later):
+    texts = (str(record.version), quoted(event.request_id), _STARTED)
+    for later in source.mentioning(_TELLING, texts, record.seq):
+        if later.stream == record.stream and trail.concerns(later):
             found = source.event(later)
             if found is not None:
                 trail.take(later, found)

@@ -1,21 +1,37 @@
 """From a log to events and state, page by page."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Collection, Iterator
 
 import attrs
 
 from eventlog.record import Record
 from eventlog.snapshots import Snapshots
 from eventlog.store import LogReader
+from eventlog.word_index import WordIndex
 from trioroute.events import Event, UnreadableEvent, decode
 from trioroute.events.codec import KINDS
 from trioroute.projections import State, apply
+from trioroute.row_index import searched
 from trioroute.snapshot import LogFold, begin_fold
 
 PAGE = 1000
 """Rows a read; between two reads nothing of the log is held."""
 
+FIRST_STEP = 1000
+LAST_STEP = 100_000
+"""Rows searched at a time: most of what is looked for after a row is near it."""
+
 STREAM_PREFIX = "router/"
+
+
+ENDINGS = ("Released", "Failed", "Orphaned")
+"""The kinds that end a dispatch."""
+
+
+def quoted(text: str) -> str:
+    """How a text stands in a body."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 class CannotRead(Exception):
@@ -44,12 +60,14 @@ def decision_name(stream: str, number: int) -> str:
 class Source:
     """A log and how strictly it is read. ``skipped`` counts rows of unknown kinds (lenient).
 
-    ``snapshots`` spare most of the folding; None: everything is folded from the first row.
+    ``snapshots`` spare most of the folding, ``index`` most of the search; None: everything is
+    folded from the first row, and all rows are searched.
     """
 
     reader: LogReader
     lenient: bool = False
     snapshots: Snapshots | None = None
+    index: WordIndex | None = None
     skipped: dict[str, int] = attrs.field(factory=dict)
 
     def records(self, after: int = 0, until: int | None = None) -> Iterator[Record]:
@@ -79,6 +97,17 @@ class Source:
                     return
                 yield record
             after = page[-1].version
+
+    def mentioning(
+        self, kinds: Collection[str], texts: Collection[str], after: int
+    ) -> Iterator[Record]:
+        """Rows after ``after`` of ``kinds`` with one of ``texts`` in their body; what is near is
+        read first, and no more once it was found. Rows that are missing are not told."""
+        end, step = self.reader.head().seq, FIRST_STEP
+        while after < end:
+            until = min(end, after + step)
+            yield from searched(self.reader, kinds, texts, after, until)
+            after, step = until, min(2 * step, LAST_STEP)
 
     def at(self, stream: str, version: int) -> Record | None:
         """One row by its place in its stream, None if the stream does not hold it."""

@@ -20,15 +20,25 @@ from trioroute.events import (
 )
 from trioroute.policy.keys import digest_key
 from trioroute.replay.find import Rows
-from trioroute.replay.read import CannotRead, NotFound, Source, decision_name
+from trioroute.replay.read import (
+    ENDINGS,
+    CannotRead,
+    NotFound,
+    Source,
+    decision_name,
+    quoted,
+)
 from trioroute.replay.told import Line, SessionTold
 from trioroute.replay.words import pin_words
+from trioroute.row_index import SESSION, models_of, rows_with, session_word
 
 LINES_MAX = 1000
 """Decisions and pin events that are told of a session, the last ones; the rest is counted."""
 
-OTHERS_MAX = 10_000
-"""Digests of other sessions that are kept to find the nearest one to a wrong one."""
+OTHERS_ROWS = 20_000
+"""The last rows, where the nearest session to a wrong one is looked for."""
+
+Place = tuple[str, int]
 
 KEY_FILE = "key"
 
@@ -51,36 +61,31 @@ def read_secret(log: Path) -> bytes | None:
 
 @attrs.define
 class _Story:
-    """What was found of a session so far. ``keys`` are the digests that mean it, by now."""
+    """What was found of a session so far. ``keys`` are the digests that mean it."""
 
-    key: str
-    secret: bytes | None
-    keys: dict[str, None]
-    models: set[str] = attrs.field(factory=set)
+    keys: Collection[str]
     seen: dict[str, None] = attrs.field(factory=dict)
     rows: Rows = attrs.field(factory=lambda: Rows(LINES_MAX))
+    begun: dict[Place, int] = attrs.field(factory=dict)
     lines: deque[Line] = attrs.field(factory=lambda: deque(maxlen=LINES_MAX))
     left_out: int = 0
-    others: dict[str, None] = attrs.field(factory=dict)
-
-    def concerns(self, record: Record) -> bool:
-        """A cheap look at a row before it is decoded."""
-        if record.kind in ("Released", "Failed", "Orphaned"):
-            return bool(self.rows.open)
-        if record.kind in ("Bound", "Spilled", "Rebound", "Unbound"):
-            return any(key.encode() in record.body for key in self.keys)
-        return record.kind == "Dispatched"
 
     def dispatch(self, record: Record, event: Dispatched) -> None:
-        if event.model not in self.models:
-            self.models.add(event.model)
-            if self.secret is not None:
-                self.keys[digest_key(self.secret, "session", event.model, self.key)] = None
-        if event.session in self.keys:
+        if event.session is not None and event.session in self.keys:
             self.seen[event.session] = None
             self.rows.add(record, event)
-        elif event.session is not None and not self.seen and len(self.others) < OTHERS_MAX:
-            self.others[event.session] = None
+            self.begun[record.stream, record.version] = record.seq
+
+    def find_ends(self, source: Source) -> None:
+        """How each of the decisions ended: looked for after it."""
+        for place in list(self.rows.open):
+            stream, number = place
+            for record in source.mentioning(ENDINGS, (str(number),), self.begun[place]):
+                event = source.event(record) if record.stream == stream else None
+                if isinstance(event, Released | Failed | Orphaned):
+                    self.rows.end(record, event)
+                if place not in self.rows.open:
+                    break
 
     def pin(self, record: Record, event: Bound | Spilled | Rebound | Unbound) -> None:
         if event.key not in self.keys or event.kind != "session":
@@ -102,17 +107,21 @@ def tell_session(source: Source, key: str, secret: bytes | None) -> SessionTold:
 
     One raw key has a digest for each model, for pins are per pool. Raises NotFound, CannotRead.
     """
-    story = _Story(key, secret, {key: None})
-    for record in source.records():
-        event = source.event(record) if story.concerns(record) else None
+    keys = [key]
+    if secret is not None:
+        models = models_of(source.reader, source.index, source.event)
+        keys += [digest_key(secret, "session", model, key) for model in models]
+    story = _Story(keys)
+    words = {session_word(one): quoted(one) for one in keys}
+    for record in rows_with(source.reader, source.index, SESSION, words):
+        event = source.event(record)
         if isinstance(event, Dispatched):
             story.dispatch(record, event)
-        elif isinstance(event, Released | Failed | Orphaned):
-            story.rows.end(record, event)
         elif isinstance(event, Bound | Spilled | Rebound | Unbound):
             story.pin(record, event)
     if not story.rows.rows and not story.lines:
-        raise NotFound(_not_found(key, secret) + _near(key, story.others))
+        raise NotFound(_not_found(key, secret) + _near(key, _others(source)))
+    story.find_ends(source)
     return SessionTold(
         keys=tuple(story.seen),
         decisions=tuple(story.rows.rows),
@@ -131,6 +140,17 @@ def _not_found(key: str, secret: bytes | None) -> str:
         f"no session {key!r} is in the log, neither as a raw key nor as a digest; a decision "
         "shows its session's digest (replay --decision)"
     )
+
+
+def _others(source: Source) -> Collection[str]:
+    """The sessions of the last rows."""
+    others: dict[str, None] = {}
+    after = max(0, source.reader.head().seq - OTHERS_ROWS)
+    for record in source.mentioning(("Dispatched",), ('"session":"',), after):
+        event = source.event(record)
+        if isinstance(event, Dispatched) and event.session is not None:
+            others[event.session] = None
+    return others
 
 
 def _near(key: str, others: Collection[str]) -> str:
