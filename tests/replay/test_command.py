@@ -31,6 +31,13 @@ def data(log: Path, *arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
+def test_piped_lines_have_no_blanks_at_their_ends(log: Path) -> None:
+    for question in (("--last", "5"), ("--replica", "a"), ("--incident", "-1h"), ("--at", "-1s")):
+        lines = run(log, *question).stdout.splitlines()
+        assert lines
+        assert [line for line in lines if line != line.rstrip()] == []
+
+
 def test_the_last_decisions_are_the_way_in(log: Path) -> None:
     rows = data(log)
     assert len(rows) == 20

@@ -95,6 +95,17 @@ def test_a_replica_has_a_history_and_counts() -> None:
     assert told.in_flight == 1
 
 
+def test_requests_held_against_it_stand_before_its_eject() -> None:
+    rig = Rig().live("a", "b")
+    for _ in range(3):
+        rig.finish(rig.go("s"), "upstream_error")
+    told = tell_replica(source_of(rig), "a")
+    texts = [line.text for line in told.history]
+    assert texts[-1].startswith("EJECTED for at least 30 s: status")
+    held = "on a upstream_error (status 500, held against the replica)"
+    assert [text.endswith(held) for text in texts] == [False, False, True, True, True, False]
+
+
 def test_a_replicas_way_back_is_told() -> None:
     rig = Rig().live("a", "b")
     rig.probing("a")

@@ -27,8 +27,9 @@ from trioroute.replay.incident.page import page_of
 from trioroute.replay.incident.present import markdown_of, present_incident
 from trioroute.replay.incident.walk import tell_incident
 from trioroute.replay.moment import tell_moment
-from trioroute.replay.present import console_for, present_told, present_verified
+from trioroute.replay.present import console_for, present_told
 from trioroute.replay.present_compare import present_compared
+from trioroute.replay.present_proof import present_verified
 from trioroute.replay.present_what_if import present_what_if, what_if_data
 from trioroute.replay.read import NotFound, Source
 from trioroute.replay.replica import tell_replica

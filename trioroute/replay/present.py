@@ -1,18 +1,17 @@
-"""One decision and the result of ``--verify`` on a screen: plain sentences first, then tables."""
+"""One decision on a screen: plain sentences first, then tables."""
 
+import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import IO, Any, TextIO, cast
 
+import attrs
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from trioroute.policy.explain import Step, count
 from trioroute.replay.clock import ago, span
-from trioroute.replay.followed import as_fields
-from trioroute.replay.proof import OtherToday
 from trioroute.replay.told import Attempt, End, Followed, ReplicaSeen, Told, WorkSeen
-from trioroute.replay.verify import Verified
 from trioroute.replay.words import end_words, plural
 
 PIPED_WIDTH = 160
@@ -22,9 +21,32 @@ PIPED_WIDTH = 160
 def console_for(*, stderr: bool = False) -> Console:
     """A terminal's own width and colours; plain and wide when piped."""
     console = Console(stderr=stderr, highlight=False, soft_wrap=False)
-    if not console.is_terminal:
-        console.width = max(console.width, PIPED_WIDTH)
-    return console
+    if console.is_terminal:
+        return console
+    file = cast("IO[str]", _Trimmed(sys.stderr if stderr else sys.stdout))
+    width = max(console.width, PIPED_WIDTH)
+    return Console(file=file, width=width, highlight=False, soft_wrap=False)
+
+
+@attrs.define
+class _Trimmed:
+    """A pipe that gets no blanks at the ends of lines: columns are for people, lines for tools."""
+
+    file: TextIO
+
+    @property
+    def encoding(self) -> str:
+        return self.file.encoding
+
+    def isatty(self) -> bool:
+        return False
+
+    def write(self, text: str) -> int:
+        self.file.write("\n".join(line.rstrip() for line in text.split("\n")))
+        return len(text)
+
+    def flush(self) -> None:
+        self.file.flush()
 
 
 def table(*columns: str, right: Sequence[str] = (), gap: int = 2) -> Table:
@@ -228,66 +250,3 @@ def side_by_side(
 def _fields(event: dict[str, Any]) -> str:
     rest = " ".join(f"{key}={value}" for key, value in event.items() if key != "event")
     return f"{event['event']} {rest}"
-
-
-def present_verified(console: Console, verified: Verified) -> None:
-    """The proof in one line, or the first difference."""
-    found = verified.difference
-    counts = (
-        f"{plural(verified.events, 'event')}, {plural(verified.decisions, 'decision')}, "
-        f"{plural(verified.digests, 'digest')}, {plural(verified.restarts, 'restart')}"
-    )
-    if verified.begins_at > 1:
-        begins = verified.begins_at
-        say(
-            console, f"what went before seq {begins} was retired or its past was, and is not proved"
-        )
-    if found is None:
-        say(console, f"verified: {counts}", "green")
-        if verified.in_flight:
-            say(console, f"{verified.in_flight} in flight where the log ends")
-    else:
-        say(console, f"{found.text}", "bold red")
-        if found.recorded or found.recomputed:
-            side_by_side(
-                console,
-                [as_fields(event) for event in found.recorded],
-                [as_fields(event) for event in found.recomputed],
-            )
-        say(console, f"good up to there: {counts}")
-    if verified.today is not None:
-        _present_today(console, verified.today)
-    if verified.gaps:
-        say(
-            console,
-            f"{plural(verified.gaps, 'gap')}: what the store could not take is not in the log",
-        )
-
-
-def _present_today(console: Console, today: OtherToday) -> None:
-    under = ", ".join(
-        f"{count} under rules {rules}" for rules, count in sorted(today.decisions.items())
-    )
-    say(
-        console,
-        f"rules of today ({today.rules}): {today.differ} of {under or 'no decision'} would be "
-        "decided otherwise, each taken again from its own recorded past",
-        "bold",
-    )
-    if today.digests:
-        say(console, f"{plural(today.digests, 'digest')} of another release: its states differ")
-    if today.unexplained:
-        text = f"{today.unexplained} were taken under these very rules: not deterministic"
-        say(console, text, "bold red")
-    if today.first is None:
-        return
-    made = table("decisions", "rules", "what today's code does", "first", right=("decisions",))
-    for one in sorted(today.causes.values(), key=lambda cause: -cause.count):
-        made.add_row(str(one.count), str(one.rules), Text(one.cause), Text(one.first))
-    console.print(made)
-    say(console, f"first     {today.first.text}", "bold")
-    side_by_side(
-        console,
-        [as_fields(event) for event in today.first.recorded],
-        [as_fields(event) for event in today.first.recomputed],
-    )

@@ -6,7 +6,8 @@ from difflib import get_close_matches
 import attrs
 
 from eventlog.record import Record
-from trioroute.events import Dispatched, Event, Failed, Orphaned, Released
+from trioroute.events import Dispatched, Ejected, Event, Failed, Orphaned, Released
+from trioroute.replay.incident.evidence import Evidence
 from trioroute.replay.read import NotFound, Source, decision_name
 from trioroute.replay.told import Line, ReplicaTold
 from trioroute.replay.words import health_words
@@ -32,6 +33,7 @@ class _Story:
     dispatches: dict[str, int] = attrs.field(factory=dict)
     endings: dict[str, int] = attrs.field(factory=dict)
     open: set[tuple[str, int]] = attrs.field(factory=set)
+    evidence: Evidence = attrs.field(factory=Evidence)
     others: dict[str, None] = attrs.field(factory=dict)
 
     def health(self, record: Record, event: Event) -> None:
@@ -45,7 +47,18 @@ class _Story:
             self.lines[-1] = attrs.evolve(last, times=last.times + 1)
             return
         place = decision_name(record.stream, record.version)
-        self.lines.append(Line(at_ms=record.at_ms, place=place, event=record.kind, text=text))
+        if isinstance(event, Ejected):
+            self._before_eject()
+        self._add(Line(at_ms=record.at_ms, place=place, event=record.kind, text=text))
+
+    def _before_eject(self) -> None:
+        """Requests held against it stand before the eject; its failed scrapes do so already."""
+        for line in self.evidence.of(self.name):
+            if line.event != "ScrapeFailed":
+                self._add(line)
+
+    def _add(self, line: Line) -> None:
+        self.lines.append(line)
         if len(self.lines) > LINES_MAX:
             self.lines.popleft()
             self.left_out += 1
@@ -55,10 +68,12 @@ class _Story:
             if event.replica == self.name:
                 self.dispatches[event.reason] = self.dispatches.get(event.reason, 0) + 1
                 self.open.add((record.stream, record.version))
-        elif isinstance(event, Released):
-            self._end(record, event.dispatch, event.outcome)
-        elif isinstance(event, Failed):
-            self._end(record, event.dispatch, f"failed: {_why(event)}")
+        elif isinstance(event, Released | Failed):
+            outcome = event.outcome if isinstance(event, Released) else f"failed: {_why(event)}"
+            if (record.stream, event.dispatch) in self.open:
+                place = decision_name(record.stream, record.version)
+                self.evidence.ended(record.at_ms, place, self.name, event)
+            self._end(record, event.dispatch, outcome)
         elif isinstance(event, Orphaned):
             for number in event.dispatches:
                 self._end(record, number, "unknown")

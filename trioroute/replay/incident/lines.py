@@ -92,8 +92,9 @@ def _hit(told: Incident) -> Block:
     said = "too few requests of normal phases say what a usual first byte is: delays are not told"
     if told.usual_ttfb_ms is not None and told.delayed_from_ms is not None:
         said = (
-            f"delayed: first byte after {span(told.delayed_from_ms)} or more, where "
-            f"{span(told.usual_ttfb_ms)} is usual in normal phases"
+            f"delayed: first byte after {span(told.delayed_from_ms)} or more in other than normal "
+            f"phases; in those {span(told.usual_ttfb_ms)} is usual, and "
+            f"{(told.usual_late_m or 0) / 10:.1f} % take as long"
         )
     return Block("Who was hit", (said,), ("model", "key", *columns), tuple(rows), columns)
 

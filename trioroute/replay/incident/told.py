@@ -88,9 +88,10 @@ class TimeStep:
 
 @attrs.frozen(kw_only=True)
 class Incident:
-    """A span of time, told. ``usual_ttfb_ms`` is the median time to first byte of normal phases,
-    and a request counts as delayed from ``delayed_from_ms`` on; None: too few tell it. ``changes``
-    are those that somebody made on purpose, the last ones."""
+    """A span of time, told. ``usual_ttfb_ms`` is the median time to first byte of normal phases; a
+    request of another phase counts as delayed from ``delayed_from_ms`` on, as ``usual_late_m``
+    thousandths of the normal ones would; None: too few tell it. ``changes`` are those that somebody
+    made on purpose, the last ones."""
 
     from_ms: int
     to_ms: int
@@ -108,6 +109,7 @@ class Incident:
     rebinds: dict[str, int]
     usual_ttfb_ms: int | None
     delayed_from_ms: int | None
+    usual_late_m: int | None
     rules: tuple[Acted, ...]
     hints: tuple[str, ...]
     timeline: tuple[Line, ...]

@@ -50,7 +50,8 @@ def edge_of(place: int) -> int:
 
 @attrs.define
 class Group:
-    """``late`` counts requests by the bin of their time to first byte."""
+    """``late`` counts requests that ended in other than normal phases, by the bin of their time to
+    first byte."""
 
     requests: int = 0
     failed: int = 0
@@ -147,9 +148,10 @@ class Traffic:
         self.endings[event.outcome] += 1
         if event.outcome == "ok" and event.ttfb_ms is not None:
             place = bin_of(event.ttfb_ms)
-            self.group(who).late[place] += 1
             if normal:
                 self.usual[place] += 1
+            else:
+                self.group(who).late[place] += 1
 
     def orphan(self, stream: str, at_ms: int, event: Orphaned) -> None:
         for number in event.dispatches:
@@ -193,6 +195,11 @@ class Traffic:
             if half <= 0:
                 return edge_of(place)
         raise AssertionError("the bins add up to their total")
+
+    def usual_late_m(self, from_bin: int) -> int:
+        """Thousandths of the requests of normal phases that take as long as delayed ones."""
+        late = sum(count for at, count in self.usual.items() if at >= from_bin)
+        return late * 1000 // max(1, self.usual.total())
 
     def hit(self, from_bin: int | None) -> list[Hit]:
         """One row a model and key, the hardest hit first."""

@@ -127,6 +127,7 @@ class _Walk:
             rebinds=dict(traffic.rebinds),
             usual_ttfb_ms=usual,
             delayed_from_ms=None if late is None else edge_of(late),
+            usual_late_m=None if late is None else traffic.usual_late_m(late),
             rules=story.rules.told(),
             hints=tuple(story.rules.hints.values()),
             timeline=tuple(story.lines),
