@@ -10,7 +10,6 @@ from typing import Literal
 from eventlog.chain import chain_entries
 from eventlog.errors import StoreFailed
 from eventlog.record import Entry, Head
-from eventlog.schema import prepare
 from eventlog.segments import (
     BUSY_TIMEOUT_S,
     FIRST_AT,
@@ -20,6 +19,7 @@ from eventlog.segments import (
     has_wal,
     sqlite_errors,
 )
+from eventlog.sqlite_migrations import prepare
 
 Sync = Literal["full", "normal"]
 

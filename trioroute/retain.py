@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from eventlog.errors import LogError
+from eventlog.reading import SqliteReader
 from eventlog.retention import MayGo, Plan, Retention, Segment, look, plan, unlink
 from eventlog.segments import list_segments
 from eventlog.snapshots import BadSnapshot, Snapshots, check_belongs
-from eventlog.sqlite import SqliteReader
 from eventlog.sqlite_segment import seal
 from trioroute.archived import forget_retired, is_archived
 from trioroute.snapshot import FOLD, parse_states

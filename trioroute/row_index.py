@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from eventlog import LogDamaged, LogReader, Record
+from eventlog.reading import SqliteReader
 from eventlog.record import Head
 from eventlog.segments import SegmentFile, list_segments
-from eventlog.sqlite import SqliteReader
 from eventlog.word_index import BadPiece, Mark, OpenPiece, Piece, WordIndex, mark
 from trioroute.events import (
     Bound,

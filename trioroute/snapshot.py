@@ -13,9 +13,9 @@ import attrs
 import orjson
 
 from eventlog import Head, LogDamaged, LogReader, Record
+from eventlog.reading import SqliteReader
 from eventlog.segments import list_segments
 from eventlog.snapshots import BadSnapshot, Snapshot, Snapshots, Warn
-from eventlog.sqlite import SqliteReader
 from trioroute.events import Gap, decode
 from trioroute.projections import State, apply
 from trioroute.projections.freeze import CannotThaw, fingerprint, freeze, thaw

@@ -19,6 +19,7 @@ from eventlog import (
     sqlite_segment,
 )
 from eventlog import schema as schema_module
+from eventlog import sqlite_migrations as migrate
 from eventlog.chain import verify_chain
 from eventlog.conformance import some_entries
 from eventlog.journal import Journal
@@ -315,16 +316,16 @@ def test_views_are_made_replaced_and_left_alone(log: Path) -> None:
 def test_an_older_format_is_migrated_when_it_is_opened_for_writing(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [m.name for m in schema_module.log_migrations._migrations]
+    names = [m.name for m in migrate.log_migrations._migrations]
     assert names == ["0001_events"], "a migration once released keeps its name and place"
     monkeypatch.setattr(schema_module, "FORMAT", 2)
     monkeypatch.setattr(
-        schema_module.log_migrations,
+        migrate.log_migrations,
         "_migrations",
-        list(schema_module.log_migrations._migrations),
+        list(migrate.log_migrations._migrations),
     )
 
-    @schema_module.log_migrations(name="0002_test")
+    @migrate.log_migrations(name="0002_test")
     def _second(db: Database) -> None:
         db.execute("CREATE INDEX by_kind ON events (kind)")
         db.execute("PRAGMA user_version = 2")

@@ -1,16 +1,18 @@
 """``trioroute replay``: why did this request go there, and is the log true?"""
 
+import importlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from trioroute.cli.replay_answers import ANSWERS, RULES_OF_TODAY, Answer
+from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer
 from trioroute.cli.replay_source import CHECK_FAILED, failures, opened
 from trioroute.replay.clock import times_in_utc
-from trioroute.replay.read import CannotRead
+from trioroute.replay.read import CannotRead, Source
 
 _EXAMPLE = """
 \b
@@ -28,6 +30,25 @@ Examples:
   trioroute replay trioroute-log --step -15m
   trioroute replay log-before --compare log-after
 """
+
+_ONE_THING = "trioroute.cli.replay_answers"
+_REPORTS = "trioroute.cli.replay_reports"
+_LIVE = "trioroute.cli.replay_live"
+_ANSWERS = {
+    "decision": (_ONE_THING, "decision_answer"),
+    "request": (_ONE_THING, "request_answer"),
+    "session": (_ONE_THING, "session_answer"),
+    "replica": (_ONE_THING, "replica_answer"),
+    "at": (_ONE_THING, "at_answer"),
+    "last": (_ONE_THING, "last_answer"),
+    "verify_all": (_REPORTS, "verify_answer"),
+    "what_if": (_REPORTS, "what_if_answer"),
+    "incident": (_REPORTS, "incident_answer"),
+    "compare": (_REPORTS, "compare_answer"),
+    "watch": (_LIVE, "watch_answer"),
+    "step": (_LIVE, "step_answer"),
+}
+"""Where each question is answered: only that is imported, for an answer should be quick."""
 
 
 @click.command("replay", epilog=_EXAMPLE)
@@ -107,12 +128,20 @@ def replay_command(
     if as_data and question == "step":
         raise click.UsageError("--step is for a terminal and has no --json; see --watch --json")
     with failures(), times_in_utc(utc), opened(log, lenient) as source:
-        found = ANSWERS[question](source, log, what[question])
+        found = _answer(question, source, log, what[question])
         if html is not None and found.page is not None:
             _write(html, found.page())
         _print(found, as_data=as_data, markdown=markdown)
     if not found.good:
         sys.exit(CHECK_FAILED)
+
+
+def _answer(question: str, source: Source, log: Path, asked: object) -> Answer:
+    module, name = _ANSWERS[question]
+    answer: Callable[[Source, Path, object], Answer] = getattr(
+        importlib.import_module(module), name
+    )
+    return answer(source, log, asked)
 
 
 def _print(found: Answer, *, as_data: bool, markdown: bool) -> None:

@@ -4,11 +4,13 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 from rich.console import Console
 
 from eventlog.record import Record
+from trioroute.cli.replay_answer import Answer
 from trioroute.events import Event
 from trioroute.replay.clock import local_iso, parse_point
 from trioroute.replay.event_words import event_words, is_error
@@ -124,3 +126,15 @@ def _stand(console: Console, stepper: Stepper) -> None:
     console.print()
     say(console, line_of(record, stepper.event), "bold")
     console.print(replica_table([seen_at(state, n, record.at_ms) for n in state.fleet.replicas]))
+
+
+def watch_answer(source: Source, log: Path, _: bool) -> Answer:
+    return Answer(
+        None,
+        lambda: watch(source, as_data=False),
+        lines=lambda: watch(source, as_data=True),
+    )
+
+
+def step_answer(source: Source, log: Path, text: str) -> Answer:
+    return Answer(None, lambda: step(source, text))

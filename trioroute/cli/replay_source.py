@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from eventlog.errors import LogDamaged, LogError
+from eventlog.reading import SqliteReader
 from eventlog.snapshots import Snapshots
-from eventlog.sqlite import SqliteReader
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
 from trioroute.replay.words import plural
 from trioroute.row_index import index_of

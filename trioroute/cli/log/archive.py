@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from eventlog.sqlite import SqliteReader
+from eventlog.reading import SqliteReader
 from eventlog.sqlite_copy import copy_into_one_file, copy_log
 from trioroute.cli.log.words import failures, json_option, log_argument
 from trioroute.events.views import VIEWS

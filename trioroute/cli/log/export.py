@@ -8,7 +8,7 @@ from typing import BinaryIO
 import click
 
 from eventlog import Record
-from eventlog.sqlite import SqliteReader
+from eventlog.reading import SqliteReader
 from trioroute.cli.log.chosen import OfReplicas
 from trioroute.cli.log.words import Bar, failures, log_argument
 from trioroute.events.codec import KINDS

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from eventlog import LogMissing
+from eventlog.reading import SqliteReader
 from eventlog.retention import look
 from eventlog.snapshots import Snapshots
-from eventlog.sqlite import SqliteReader
 from trioroute.archived import DIRECTORY, is_archived
 from trioroute.cli.log.words import failures, json_option, log_argument
 from trioroute.replay.clock import local_iso

@@ -10,8 +10,8 @@ import click
 
 from eventlog import Head, LogDamaged, Record
 from eventlog.check import Bad, Checked, check_log, holds_at
+from eventlog.reading import SqliteReader
 from eventlog.snapshots import BadSnapshot, Snapshots
-from eventlog.sqlite import SqliteReader
 from trioroute import events as e
 from trioroute.cli.log.words import CHECK_FAILED, Bar, failures, json_option, log_argument
 from trioroute.projections.digest import digest

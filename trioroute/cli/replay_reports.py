@@ -1,0 +1,105 @@
+"""The questions of ``trioroute replay`` about much of a log, answered as data and on a screen."""
+
+from pathlib import Path
+from typing import Any
+
+from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, shown_progress
+from trioroute.cli.replay_source import opened
+from trioroute.cli.what_if import answer, read_changes
+from trioroute.replay.clock import parse_span
+from trioroute.replay.compare import compare
+from trioroute.replay.followed import as_fields
+from trioroute.replay.incident.page import page_of
+from trioroute.replay.incident.present import markdown_of, present_incident
+from trioroute.replay.incident.walk import tell_incident
+from trioroute.replay.present import console_for
+from trioroute.replay.present_compare import present_compared
+from trioroute.replay.present_proof import present_verified
+from trioroute.replay.present_what_if import present_what_if, what_if_data
+from trioroute.replay.read import Source
+from trioroute.replay.told import as_json
+from trioroute.replay.verify import Difference, Verified, verify
+
+
+def verify_answer(source: Source, log: Path, how: str | bool) -> Answer:
+    with shown_progress() as told:
+        found = verify(
+            source,
+            lambda done, total: told("verifying", done, total),
+            rules_of_today=how == RULES_OF_TODAY,
+        )
+    return Answer(
+        _verified_data(found),
+        lambda: present_verified(console_for(), found),
+        good=found.good,
+    )
+
+
+def what_if_answer(source: Source, log: Path, texts: tuple[str, ...]) -> Answer:
+    changes = read_changes(texts)
+    with shown_progress() as told:
+        found = answer(source, changes, told)
+    return Answer(what_if_data(found), lambda: present_what_if(console_for(), found))
+
+
+def incident_answer(source: Source, log: Path, text: str) -> Answer:
+    from_ms, to_ms = parse_span(text, source.last().at_ms)
+    with shown_progress() as bar:
+        told = tell_incident(
+            source, from_ms, to_ms, lambda done, of: bar("reading the span", done, of)
+        )
+    return Answer(
+        as_json(told),
+        lambda: present_incident(console_for(), told),
+        markdown=lambda: markdown_of(told),
+        page=lambda: page_of(told),
+    )
+
+
+def compare_answer(source: Source, log: Path, other: str) -> Answer:
+    with opened(Path(other), source.lenient) as second, shown_progress() as told:
+        found = compare(
+            source, second, (str(log), other), lambda done, of: told("comparing", done, of)
+        )
+    return Answer(as_json(found), lambda: present_compared(console_for(), found))
+
+
+def _verified_data(found: Verified) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "verified": found.good,
+        "begins_at": found.begins_at,
+        "events": found.events,
+        "decisions": found.decisions,
+        "digests": found.digests,
+        "restarts": found.restarts,
+        "gaps": found.gaps,
+        "in_flight": found.in_flight,
+        "head": {"seq": found.head.seq, "chain": found.head.chain.hex()},
+        "difference": None,
+        "today": None,
+    }
+    if found.difference is not None:
+        data["difference"] = _difference_data(found.difference)
+    today = found.today
+    if today is not None:
+        data["today"] = {
+            "rules": today.rules,
+            "decisions": {str(rules): count for rules, count in sorted(today.decisions.items())},
+            "differ": today.differ,
+            "unexplained": today.unexplained,
+            "digests": today.digests,
+            "causes": [as_json(one) for one in today.causes.values()],
+            "first": None if today.first is None else _difference_data(today.first),
+        }
+    return data
+
+
+def _difference_data(difference: Difference) -> dict[str, Any]:
+    return {
+        "what": difference.what,
+        "place": difference.place,
+        "seq": difference.seq,
+        "text": difference.text,
+        "recorded": [as_fields(event) for event in difference.recorded],
+        "recomputed": [as_fields(event) for event in difference.recomputed],
+    }
