@@ -32,7 +32,9 @@ class Answer:
     leaves: bool = False
 
 
-_converter = make_converter()
+_converter = make_converter(detailed_validation=False)
+_converter.register_unstructure_hook(bytes, lambda value: value.decode("latin-1"))
+_converter.register_structure_hook(bytes, lambda value, _: value.encode("latin-1"))
 
 
 def pack_question(question: Question, size: int) -> bytes:
