@@ -3,10 +3,12 @@
 import gzip
 import json
 
+import attrs
 import pytest
 
+from tests.proxy.questions import prompt
 from tests.proxy.replies import Recorder, reply
-from tests.proxy.whole import Whole, whole
+from tests.proxy.whole import LIMITS, Whole, whole
 from trioroute import events as e
 from trioroute.policy import commands as c
 
@@ -27,6 +29,10 @@ ALIASES = {"aliases": {"gpt-4o": "m", "other": "nobody"}}
         ),
         (b'{"model":"x","model":"gpt-4o"}', b'{"model":"m","model":"m"}'),
         (b'{"model":"m","messages":[]}', b'{"model":"m","messages":[]}'),
+        (
+            b'{"\\ud800":"a lone surrogate","model":"gpt-4o","x":["model"]}',
+            b'{"\\ud800":"a lone surrogate","model":"m","x":["model"]}',
+        ),
         (
             b'{"model":"gpt-4o","prompt":"' + b"a[" * 100_000 + b'"}',
             b'{"model":"m","prompt":"' + b"a[" * 100_000 + b'"}',
@@ -52,6 +58,22 @@ async def test_a_compressed_body_goes_on_inflated() -> None:
         await rig.ask(body, headers=["content-encoding: gzip", "content-type: application/json"])
         assert made.body() == b'{"model":"m"}'
         assert "content-encoding" not in dict(made.headers())
+
+
+@pytest.mark.parametrize("reading", [False, True])
+async def test_a_large_body_asks_for_the_model_too(reading: bool) -> None:
+    limits = attrs.evolve(LIMITS, body_bytes=8 << 20)
+    async with whole(made := Recorder(), limits=limits, reading=reading) as rig:
+        rig.configure(models=ALIASES)
+        for tools in ([], [{"model": "gpt-4o"}]):
+            body = prompt(2 << 20, model="gpt-4o", tools=tools)
+            wanted = body.replace(b'{"model": "gpt-4o", "mess', b'{"model": "m", "mess')
+            assert (await rig.ask(body)).status == 200
+            assert made.body() == wanted
+            packed = gzip.compress(body)
+            assert (await rig.ask(packed, headers=["content-encoding: gzip"])).status == 200
+            assert made.body() == wanted
+        assert (rig.desk.bodies.child is not None) == reading
 
 
 async def test_a_form_and_a_path_are_renamed_too() -> None:

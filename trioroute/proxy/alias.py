@@ -4,45 +4,89 @@ An engine knows nothing of our aliases. All other bytes go on as they came; a co
 on inflated, for nothing can be changed inside it.
 """
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import orjson
 
-from trioroute.proxy.body import is_json, multipart_model_span, plain_body
+from trioroute.proxy.body import JsonObject, UnusableBody, is_json, multipart_model_span
+from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]]', re.DOTALL)
-_VALUE = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.)*+")', re.DOTALL)
+Span = tuple[int, int]
+
+_TOKEN = re.compile(rb'[{}\[\]]|"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_VALUE = re.compile(rb'\s*:\s*("[^"\\]*+(?:\\.[^"\\]*+)*+")', re.DOTALL)
+_KEY = b'"model"'
+_ESCAPED = b"\\u006"
+"""What an escaped letter of ``model`` begins with: m, o, d, e and l are U+006D to U+006C."""
+
+SPANS_MAX = 100
+PIECE_BYTES = 512 * 1024
 
 
-def with_model(
-    headers: RawHeaders, body: bytes, model: str, limit: int
-) -> tuple[RawHeaders, bytes]:
-    """Headers and body of a request that asks for ``model``; ``limit`` is that of ``plain_body``.
+def model_spans(headers: RawHeaders, plain: bytes, parsed: JsonObject) -> tuple[Span, ...]:
+    """Where in the body, inflated and as parsed, the values stand that name its model.
 
-    Takes time in the length of the body: a large one is for a thread. What was read before is
-    readable, so it raises nothing; a body without a model stays as it is.
+    Raises UnusableBody where there are over SPANS_MAX: a field named twice is damage already.
     """
-    plain = plain_body(headers, body, limit)
-    if is_json(headers):
-        spans = list(_json_spans(plain))
-        told = orjson.dumps(model)
-    else:
+    if not is_json(headers):
         span = multipart_model_span(headers, plain)
-        spans, told = ([] if span is None else [span]), model.encode()
-    if not spans:
-        return headers, body
-    parts: list[bytes] = []
+        return () if span is None else (span,)
+    if not isinstance(parsed.get("model"), str):
+        return ()
+    only = _only_span(plain)
+    if only is not None:
+        return (only,)
+    spans: list[Span] = []
+    for span in _json_spans(plain):
+        spans.append(span)
+        if len(spans) > SPANS_MAX:
+            error = "invalid_request", f"the field model is there more than {SPANS_MAX} times"
+            raise UnusableBody(RouterError(*error, "model"))
+    return tuple(spans)
+
+
+def pieces_with_model(
+    headers: RawHeaders, plain: bytes, spans: Sequence[Span], model: str
+) -> Iterator[bytes | memoryview]:
+    """The body that asks for ``model``, in pieces of at most PIECE_BYTES."""
+    told = orjson.dumps(model) if is_json(headers) else model.encode()
+    view = memoryview(plain)
     end = 0
     for start, after in spans:
-        parts += (plain[end:start], told)
+        yield from _cut(view[end:start])
+        yield told
         end = after
-    kept = [(name, value) for name, value in headers if name != b"content-encoding"]
-    return kept, b"".join((*parts, plain[end:]))
+    yield from _cut(view[end:])
 
 
-def _json_spans(body: bytes) -> Iterator[tuple[int, int]]:
+def _cut(view: memoryview) -> Iterator[memoryview]:
+    for at in range(0, len(view), PIECE_BYTES):
+        yield view[at : at + PIECE_BYTES]
+
+
+def _only_span(body: bytes) -> Span | None:
+    """Found ten times faster, where ``"model"`` is in the body once: then that is the key.
+
+    In valid JSON its first quote begins a text, unless that is escaped and stands inside of one.
+    """
+    if _ESCAPED in body:
+        return None
+    ends: list[int] = []
+    at = body.find(_KEY)
+    while at >= 0:
+        if body[at - 1 : at] != b"\\":
+            ends.append(at + len(_KEY))
+            if len(ends) > 1:
+                return None
+        at = body.find(_KEY, at + 1)
+    value = _VALUE.match(body, ends[0]) if ends else None
+    return None if value is None else value.span(1)
+
+
+def _json_spans(body: bytes) -> Iterator[Span]:
     """The text values of the keys ``model`` of the outermost object, quotes included."""
     depth = 0
     at = 0
@@ -56,5 +100,5 @@ def _json_spans(body: bytes) -> Iterator[tuple[int, int]]:
             value = _VALUE.match(body, at)
             if value is not None:
                 at = value.end(1)
-                if orjson.loads(token) == "model":
-                    yield value.start(1), at
+                if token == _KEY or (b"\\" in token and json.loads(token) == "model"):
+                    yield value.span(1)

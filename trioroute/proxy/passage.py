@@ -7,8 +7,8 @@ read body -> profile -> handle(Arrive) -> Dispatched | Refused | wait in line
 """
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -22,24 +22,22 @@ from trioroute.policy.commands import Arrive, Refuse
 from trioroute.policy.keys import digest_key
 from trioroute.policy.profile import Profile
 from trioroute.policy.weigh import weight_m
-from trioroute.proxy.alias import with_model
+from trioroute.proxy.alias import PIECE_BYTES, Span, pieces_with_model
 from trioroute.proxy.bodies.facts import Facts, Nameless
-from trioroute.proxy.body import UnusableBody
+from trioroute.proxy.body import UnusableBody, plain_body
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.errors import RouterError, error_event
-from trioroute.proxy.headers import RawHeaders
+from trioroute.proxy.headers import RawHeaders, header_value
 from trioroute.proxy.heartbeat import Heartbeat
 from trioroute.proxy.intake import Intake
 from trioroute.proxy.paths import Route
 from trioroute.proxy.reply import send_error
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
+from trioroute.proxy.serving.gathering import Gathered
 from trioroute.proxy.tap import Tap
 from trioroute.settings import ApiKey
 
 FULL = RouterError("overloaded", "every replica that may take this request is full", None, 1)
-
-AT_ONCE_BYTES = 64 * 1024
-"""A larger body is searched for its model in a thread."""
 
 
 @attrs.frozen(slots=True)
@@ -89,9 +87,6 @@ class Passage:
         except UnusableBody as unusable:
             await self.refuse(unusable.error)
             return False
-        assert self.profile is not None
-        if self.profile.model in self.desk.settings.models.aliases.values():
-            await self._name_the_model(self.profile.model)
         return True
 
     async def _read_profile(self) -> None:
@@ -110,18 +105,24 @@ class Passage:
             facts = await desk.bodies.facts(intake.question(intake.model_of(facts)), body)
             assert isinstance(facts, Facts)
         self.profile, self.streams = facts.profile, facts.streams
+        if facts.spans:
+            await self._name_the_model(facts.profile.model, facts.spans)
+        elif self.route.model not in (None, facts.profile.model):
+            self.raw_path = b"/v1/models/" + quote(facts.profile.model, safe="").encode("ascii")
 
-    async def _name_the_model(self, model: str) -> None:
+    async def _name_the_model(self, model: str, spans: Sequence[Span]) -> None:
         """A replica is asked for a model by its own name, whatever alias the client used."""
-        if self.route.model is not None:
-            self.raw_path = b"/v1/models/" + quote(model, safe="").encode("ascii")
-        elif self.body:
+        plain = self.body
+        if header_value(self.headers, b"content-encoding") is not None:
             limit = self.desk.settings.server.max_body_bytes
-            rename = partial(with_model, self.headers, self.body, model, limit)
-            if len(self.body) <= AT_ONCE_BYTES:
-                self.headers, self.body = rename()
-            else:
-                self.headers, self.body = await trio.to_thread.run_sync(rename)
+            plain = await trio.to_thread.run_sync(plain_body, self.headers, plain, limit)
+        renamed = Gathered(len(plain) + len(spans) * len(model))
+        for piece in pieces_with_model(self.headers, plain, spans, model):
+            renamed.add(piece)
+            if len(piece) == PIECE_BYTES:
+                await trio.lowlevel.checkpoint()
+        self.body = renamed.whole()
+        self.headers = [pair for pair in self.headers if pair[0] != b"content-encoding"]
 
     async def choose(self) -> Chosen | None:
         """Take the decision; None when the request was refused and answered instead.

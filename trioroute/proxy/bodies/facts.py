@@ -11,6 +11,7 @@ from trioroute.events.sections import Pins
 from trioroute.policy.blocks import prompt_blocks
 from trioroute.policy.keys import digest_key
 from trioroute.policy.profile import JsonObject, Profile, profile
+from trioroute.proxy.alias import Span, model_spans
 from trioroute.proxy.body import UnusableBody, is_json, multipart_model, plain_body, read_json
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders, header_value
@@ -56,10 +57,14 @@ class Question:
 
 @attrs.frozen(slots=True)
 class Facts:
-    """``streams``: the request asks for its answer as an event stream."""
+    """``streams``: the request asks for its answer as an event stream.
+
+    ``spans``: where in the body, inflated, the model's name is to be replaced by its own.
+    """
 
     profile: Profile
     streams: bool
+    spans: tuple[Span, ...] = ()
 
 
 @attrs.frozen(slots=True)
@@ -72,7 +77,7 @@ class Nameless:
 
 def read_facts(question: Question, body: bytes) -> Facts | Nameless:
     """Raises UnusableBody where the body cannot be understood and has to be."""
-    parsed = _parsed(question, body)
+    parsed, plain = _parsed(question, body)
     first = dict(reversed(question.headers))  # a dozen names are asked for
     response = question.response_id or parsed.get("previous_response_id")
     digest: str | None = None
@@ -97,7 +102,10 @@ def read_facts(question: Question, body: bytes) -> Facts | Nameless:
     if question.with_blocks:
         blocks = prompt_blocks(parsed, model=model, secret=question.secret)
         found = attrs.evolve(found, blocks=blocks)
-    return Facts(found, question.inference and parsed.get("stream") is True)
+    spans: tuple[Span, ...] = ()
+    if question.model is None and model in question.aliases.values():
+        spans = model_spans(question.headers, plain, parsed)
+    return Facts(found, question.inference and parsed.get("stream") is True, spans)
 
 
 def header_text(value: bytes | None) -> str | None:
@@ -110,21 +118,22 @@ def header_text(value: bytes | None) -> str | None:
         return value.decode("latin-1")
 
 
-def _parsed(question: Question, body: bytes) -> JsonObject:
+def _parsed(question: Question, body: bytes) -> tuple[JsonObject, bytes]:
+    """The body as an object, and what it was parsed from."""
     json = is_json(question.headers)
     must_be_json = question.inference and json
     if not body and not must_be_json:
-        return {}
+        return {}, b""
     try:
         plain = plain_body(question.headers, body, question.limit)
         if json:
-            return read_json(plain)
+            return read_json(plain), plain
     except UnusableBody:
         if must_be_json or question.otherwise is None:
             raise
-        return {}
+        return {}, b""
     model = multipart_model(question.headers, plain)
-    return {} if model is None else {"model": model}
+    return ({} if model is None else {"model": model}), plain
 
 
 def _model(question: Question, parsed: JsonObject) -> str | None:
