@@ -1,11 +1,13 @@
 """`trioroute engine` as a process."""
 
+import json
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 import httpx
@@ -78,3 +80,36 @@ def test_ipv6_addresses_are_read_in_brackets() -> None:
     assert parse_listen("[::1]:80") == ("::1", 80)
     with pytest.raises(click.BadParameter):
         parse_listen("::")
+
+
+def test_the_access_log_tells_what_it_saw_of_each_request(tmp_path: Path) -> None:
+    file = tmp_path / "access"
+    asked = {"prompt": "a", "max_tokens": 2}
+    with engine("--access-log", str(file)) as (_, url), httpx.Client(base_url=url) as client:
+        client.post("/v1/completions", json=asked, headers={"x-request-id": "one"})
+        client.post("/faults", json={"status": 503, "count": 1})
+        client.post("/v1/completions", json=asked)
+        long = {**asked, "stream": True, "max_tokens": 5000}
+        with client.stream("POST", "/v1/completions", json=long) as answer:
+            next(answer.iter_raw())
+        assert client.get("/health").status_code == 200
+        deadline = time.monotonic() + 10
+        while len(file.read_text().splitlines()) < 6 and time.monotonic() < deadline:
+            time.sleep(0.02)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    keys = ("request_id", "event", "status", "whole")
+    told = [tuple(line.get(key) for key in keys) for line in lines]
+    assert told == [
+        ("one", "taken", None, None),
+        ("one", "ended", 200, True),
+        (None, "taken", None, None),
+        (None, "ended", 503, True),
+        (None, "taken", None, None),
+        (None, "ended", 200, False),
+    ]
+
+
+def test_an_access_log_that_cannot_be_written_is_a_usage_error() -> None:
+    result = CliRunner().invoke(engine_command, ["--access-log", "/nowhere/at/all"])
+    assert result.exit_code == 2
+    assert "cannot write --access-log /nowhere/at/all" in result.stderr

@@ -89,6 +89,12 @@ def parse_listen(text: str) -> tuple[str, int]:
     help="Length of an answer without max_tokens.",
 )
 @click.option("--seed", default=_DEFAULTS.seed, show_default=True, help="Of the answers' words.")
+@click.option(
+    "--access-log",
+    default="",
+    metavar="FILE",
+    help="Append what it saw of each request: one JSON line when it comes, one when it ends.",
+)
 def engine_command(
     listen: str,
     **options: Any,  # noqa: ANN401 - click passes them by name, EngineSettings checks them
@@ -104,6 +110,8 @@ def engine_command(
         raise click.UsageError(str(error)) from None
     failed = trio.run(_serve_until_signal, settings)
     if failed is not None:
+        if failed.filename is not None:
+            raise click.UsageError(f"cannot write --access-log {options['access_log']}: {failed}")
         raise click.UsageError(f"cannot listen on {listen}: {failed}; choose another --listen")
 
 

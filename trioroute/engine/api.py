@@ -12,6 +12,7 @@ import orjson
 import trio
 
 from trioroute.engine import bodies, errors
+from trioroute.engine.access import AccessLog
 from trioroute.engine.batch import QueueFullError, Sequence
 from trioroute.engine.connection import Exchange
 from trioroute.engine.faults import FaultError, Faults, parse_faults
@@ -36,6 +37,7 @@ class Api:
     settings: EngineSettings
     loop: StepLoop
     collector: BatchCollector
+    access: AccessLog
     created: int = attrs.field(factory=lambda: int(time.time()))
     in_flight: int = attrs.field(default=0, init=False)
     _memory: ResponseMemory = attrs.field(factory=ResponseMemory, init=False)
@@ -81,17 +83,22 @@ class Api:
         async def handle(exchange: Exchange) -> None:
             fault = self.loop.desk.take()
             self.in_flight += 1
+            self.access.taken(exchange)
+            whole = False
             try:
                 await fail_early(exchange, fault)
                 await generator(exchange, fault)
+                whole = True
             except CutShortError:
                 return
             except errors.ApiError as error:
                 after = None if fault.status is None else fault.retry_after
                 headers = [] if after is None else [("retry-after", f"{after:g}")]
                 await exchange.answer(error.status, error.body(), headers=headers)
+                whole = True
             finally:
                 self.in_flight -= 1
+                self.access.ended(exchange, whole=whole)
 
         return handle
 

@@ -65,6 +65,7 @@ class Exchange:
     stream: trio.SocketStream
     may_stay: Callable[[], bool] = lambda: True
     started: bool = attrs.field(default=False, init=False)
+    status: int | None = attrs.field(default=None, init=False)
     over: bool = attrs.field(default=False, init=False)
     """The connection ends with this answer."""
     _chunked: bool = attrs.field(default=False, init=False)
@@ -125,6 +126,7 @@ class Exchange:
 
     def _head(self, status: int, extra: Iterable[tuple[str, str]]) -> bytes:
         self.started = True
+        self.status = status
         if not (self.request.keep_alive and self.may_stay()):
             self.over = True
         lines = [

@@ -3,6 +3,7 @@
 import attrs
 import trio
 
+from trioroute.engine.access import AccessLog
 from trioroute.engine.api import Api
 from trioroute.engine.batch import Batch
 from trioroute.engine.door import Door
@@ -29,13 +30,18 @@ async def serve_engine(
     *,
     task_status: trio.TaskStatus[EngineHandle] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serves until it is cancelled; open streams are then cut. Raises OSError if it cannot bind."""
+    """Serves until it is cancelled; open streams are then cut. Raises OSError if it cannot bind, or
+    open its access log."""
     desk = FaultDesk()
     batch = Batch(settings)
     loop = StepLoop(batch, desk, Latencies(settings.models[0]))
-    api = Api(settings, loop, BatchCollector(batch, desk))
-    door = Door(settings.host, settings.port)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(loop.run)
-        nursery.start_soon(door.serve, api.respond, desk)
-        task_status.started(EngineHandle(door.url, desk, batch))
+    access = AccessLog(settings.access_log)
+    try:
+        api = Api(settings, loop, BatchCollector(batch, desk), access)
+        door = Door(settings.host, settings.port)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.run)
+            nursery.start_soon(door.serve, api.respond, desk)
+            task_status.started(EngineHandle(door.url, desk, batch))
+    finally:
+        access.close()

@@ -18,6 +18,7 @@ class EngineSettings:
 
     `max_queued` counts unfinished requests, the running ones included, as vLLM's
     `--max-num-queued-reqs` was captured to do (limit 10: 8 running and 2 waiting); 0 = no limit.
+    `access_log` is a file that gets what the replica saw of each request; empty: none is written.
     `kv_tokens` is also the longest prompt plus answer (`max_model_len`).
     """
 
@@ -33,6 +34,7 @@ class EngineSettings:
     kv_tokens: int = attrs.field(default=100_000, validator=ge(16))
     answer_tokens: int = attrs.field(default=64, validator=ge(1))
     seed: int = 0
+    access_log: str = ""
 
     @property
     def max_model_len(self) -> int:
