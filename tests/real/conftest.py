@@ -1,7 +1,8 @@
 """Two real vLLM replicas, started once, and routers before them.
 
 Nothing here runs unless TRIOROUTE_REAL_VLLM is set: it needs 3.5 GB of disk, 6 GiB of
-memory and minutes. ``./tools/test --real-vllm`` sets vLLM up and sets it.
+memory and minutes. ``./tools/test --real-vllm`` sets vLLM up and sets it. TRIOROUTE_REAL_GPUSTACK
+and ``--real-gpustack`` are the same for a real GPUStack server (1 GB, PostgreSQL).
 """
 
 import os
@@ -18,8 +19,11 @@ from tests.real.replica import Replica
 from tests.real.talk import client_of
 
 # Taken out, for the routers that the tests start know no such variable and would refuse it.
-WANTED = bool(os.environ.pop("TRIOROUTE_REAL_VLLM", ""))
-if not WANTED:
+WANTED = {
+    name: bool(os.environ.pop(f"TRIOROUTE_{name.upper()}", ""))
+    for name in ("real_vllm", "real_gpustack")
+}
+if not any(WANTED.values()):
     collect_ignore_glob = ["test_*.py"]
 
 FIGURES = pytest.StashKey[Figures]()
@@ -30,8 +34,10 @@ MakeRouter = Callable[..., RouterProcess]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A file that is named on the command line is collected in any case."""
     for item in items:
-        if not WANTED and item.get_closest_marker("real_vllm"):
-            item.add_marker(pytest.mark.skip("needs real vLLM: run ./tools/test --real-vllm"))
+        for name, wanted in WANTED.items():
+            if not wanted and item.get_closest_marker(name):
+                how = f"needs the real thing: run ./tools/test --{name.replace('_', '-')}"
+                item.add_marker(pytest.mark.skip(how))
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +54,7 @@ def seen(figures: Figures) -> list[str]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     figures = terminalreporter.config.stash.get(FIGURES, None)
     if figures is not None:
-        terminalreporter.section("seen with real vLLM")
+        terminalreporter.section("seen with the real thing")
         for line in figures.told():
             terminalreporter.write_line(line)
 

@@ -8,7 +8,7 @@ import attrs
 from prometheus_client.parser import text_string_to_metric_families
 
 TOLD = ("trioroute_router_overhead_seconds", "trioroute_decision_seconds")
-_VERIFIED = re.compile(r"verified: (\d+) events, (\d+) decisions")
+_VERIFIED = re.compile(r"verified: (\d+) events?, (\d+) decisions?")
 
 
 @attrs.define
