@@ -35,7 +35,13 @@ from trioroute.proxy.watch import Watch
 from trioroute.recovery import Recovered, log_secret, recover
 from trioroute.router import Router
 from trioroute.scrape import Names, Rounds, ScrapeTarget
-from trioroute.settings import GenericMetrics, ServerCertificate, Settings, read_certificate
+from trioroute.settings import (
+    GenericMetrics,
+    ServerCertificate,
+    Settings,
+    endpoint_named,
+    read_certificate,
+)
 
 logger = logging.getLogger("trioroute")
 
@@ -116,6 +122,10 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
     )
     desk.keys.renew(settings.api_keys)
     desk.access_log = access_log_of(in_force.server.access_log)
+    if endpoint_named(environ):
+        from trioroute.tracing import otlp_tracing  # here: most routers pay nothing for it
+
+        desk.spans = otlp_tracing(router, in_force.server.name, trioroute.__version__)
     parts = Parts(settings, store, journal, router, desk, timings, directory, now_ms, recovered)
     parts.certificate = certificate_of(settings)
     parts.tls = None if parts.certificate is None else Renewable(parts.certificate.context)

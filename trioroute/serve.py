@@ -134,6 +134,8 @@ async def run(
             signals.cancel_scope.cancel()
     finally:
         await parts.desk.upstreams.aclose()
+        if parts.desk.spans is not None:
+            await parts.desk.spans.close()
 
 
 def _log_the_end(parts: Parts) -> None:

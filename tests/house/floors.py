@@ -29,6 +29,7 @@ FLOORS = {
     "simulate": 5,
     "discovery": 5,
     "replay": 6,
+    "tracing": 6,
     "assembly": 7,
     "upkeep": 7,
     "changes": 8,

@@ -39,8 +39,10 @@ def server(figures: Figures) -> Iterator[GpuStack]:
 
 
 @pytest.fixture(scope="module")
-def admin(server: GpuStack) -> Admin:
-    return Admin.of(server)
+def admin(server: GpuStack) -> Iterator[Admin]:
+    admin = Admin.of(server)
+    with admin.client:
+        yield admin
 
 
 @pytest.fixture
@@ -129,7 +131,8 @@ def test_an_outage_keeps_the_replicas_and_a_wrong_key_is_named(
     server.start()
     wait_for("it is over", lambda: failing(router) == "", 60)
     assert live(router) == [instance["name"]]
-    assert router.text().count("the last known replicas stay") == 1
+    # One line for each kind of failure while it starts, not one for each of two dozen tries.
+    assert 1 <= router.text().count("the last known replicas stay") <= 6
     assert router.stop() == 0
     wrong = router_of(fleet, server, "gpustack_0123456789abcdef_" + "0" * 32, "kept")
     wait_for("refused", lambda: "refuses the token (401)" in wrong.text())

@@ -1,5 +1,6 @@
 """The data port as an ASGI application: sorts paths, and walks a request through its attempts."""
 
+from contextlib import nullcontext
 from functools import partial
 
 import trio
@@ -32,14 +33,17 @@ def proxy_app(desk: Desk) -> ASGIApp:
                 await answer_preflight(send, scope["headers"], origins)
                 return
             send = with_cors(send, scope["headers"], origins)
-        if desk.access_log is None:
+        if desk.access_log is None and desk.spans is None:
             await _sort(desk, door, Request(scope), receive, send)
             return
         request = Request(scope)
-        try:
-            await _sort(desk, door, request, receive, request.watching(send))
-        finally:
-            desk.access_log.note(request)
+        spans = nullcontext() if desk.spans is None else desk.spans.follow(request)
+        with spans:
+            try:
+                await _sort(desk, door, request, receive, request.watching(send))
+            finally:
+                if desk.access_log is not None:
+                    desk.access_log.note(request)
 
     return app
 

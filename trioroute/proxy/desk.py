@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import attrs
@@ -60,6 +61,15 @@ class AccessNotes(Protocol):
         ...
 
 
+class Spans(Protocol):
+    """Where requests are followed as OpenTelemetry spans (``tracing``)."""
+
+    def follow(self, request: Any) -> AbstractContextManager[None]:  # noqa: ANN401 - as above
+        ...
+
+    async def close(self) -> None: ...
+
+
 @attrs.define
 class Desk:
     """``measure_decision`` and ``measure_overhead`` take nanoseconds."""
@@ -77,6 +87,7 @@ class Desk:
     line: Line = attrs.field(factory=Line)
     budget: RetryBudget = attrs.field(factory=RetryBudget)
     access_log: AccessNotes | None = None
+    spans: Spans | None = None
     keys: Keyring = attrs.field(factory=Keyring)
     bodies: BodyReader = attrs.field(factory=BodyReader)
     stopping: bool = False

@@ -35,3 +35,4 @@ from trioroute.settings.replicas import ReplicaSetting as ReplicaSetting
 from trioroute.settings.replicas import parse_replica_option as parse_replica_option
 from trioroute.settings.running import is_reloaded as is_reloaded
 from trioroute.settings.running import running as running
+from trioroute.settings.spans import endpoint_named as endpoint_named

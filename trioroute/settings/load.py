@@ -23,6 +23,7 @@ from trioroute.settings.replicas import (
     from_options,
     without_key,
 )
+from trioroute.settings.spans import spans_hindered
 
 NO_OVERRIDES: Mapping[str, object] = MappingProxyType({})
 
@@ -195,6 +196,7 @@ def load(
     generic = draft.generic()
     draft.blame(_without_load(draft.replicas, generic), str(named))
     source = draft.replicas_from
+    draft.problems += [(draft.rank, problem) for problem in spans_hindered(environ)]
     missing = without_key(source.place, draft.replicas, environ)
     draft.problems += [(source.rank, problem) for problem in missing]
     draft.raise_problems()
