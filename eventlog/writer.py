@@ -31,7 +31,7 @@ the interpreter's lock from the loop several times. A router under load (2 KB, 3
 0.79 of the CPU with this; an answer waits 3 ms longer at most, less than any engine's first token.
 """
 
-COMPANY_S = 0.05
+COMPANY_S = 0.02
 """An offer that nobody is in a hurry for waits at most this long for others to be committed with.
 The end of a request is one. At 64 requests a second a router needs 0.65 to 0.9 of the CPU with this
 and with a loop that is not woken for commits (durability.py); a commit takes 0.6 ms of it.
