@@ -1,13 +1,16 @@
 """What nobody waits for: it is committed in company, and the loop is not woken for it."""
 
 import time
+from types import SimpleNamespace
 
+import pytest
 import trio
 
 from eventlog.conformance import some_entries
+from eventlog.durability import Durability
 from eventlog.journal import Journal
 from eventlog.memory import MemoryStore
-from eventlog.writer import COMMIT_EVERY_S, COMPANY_S
+from eventlog.writer import AWAITED_EVERY_S, COMMIT_EVERY_S, COMPANY_S, Backlog, WriterThread
 
 
 async def _committed(store: MemoryStore, seq: int) -> float:
@@ -87,3 +90,28 @@ async def test_the_loop_is_woken_for_a_commit_only_if_somebody_waits() -> None:
         await journal.durable(3)
         assert [name for name in woken if "run_sync_soon" in name]
         journal.close()
+
+
+@pytest.mark.parametrize(("awaited", "kept_s"), [(True, AWAITED_EVERY_S), (False, COMMIT_EVERY_S)])
+def test_commits_come_sooner_after_each_other_while_somebody_waits(
+    awaited: bool, kept_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    monkeypatch.setattr(
+        "eventlog.writer.time", SimpleNamespace(sleep=sleep, perf_counter=lambda: now_s)
+    )
+    durability = Durability(0, lambda _batch, _seconds: None)
+    durability.awaited = awaited
+    report = durability.report(failed=_never, ended=_never)
+    writer = WriterThread(MemoryStore(), "a", Backlog(1), report, lambda *_: True)
+    writer._keep_distance(0.0)
+    assert now_s == pytest.approx(kept_s)
+
+
+def _never(_: object) -> None:
+    raise AssertionError
