@@ -22,16 +22,18 @@ async def _committed(store: MemoryStore, seq: int) -> float:
     return time.monotonic() - began_s
 
 
-async def test_an_ending_waits_for_company_and_a_beginning_brings_it_along() -> None:
+async def test_an_ending_waits_for_company_and_a_beginning_brings_it_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("eventlog.writer.COMPANY_S", 30.0)
     store = MemoryStore()
     journal = Journal(store, "a")
     async with trio.open_nursery() as nursery:
         await nursery.start(journal.run)
         journal.offer(some_entries(1))
         await journal.durable(1)
-        await trio.sleep(2 * COMMIT_EVERY_S)  # the writer waits for its bell again
         journal.offer(some_entries(1, 1), must_take=True)
-        await trio.sleep(2 * COMMIT_EVERY_S)
+        await trio.sleep(0.05)
         assert store.head().seq == 1, "it waits"
         journal.offer(some_entries(1, 2))
         await journal.durable(3)

@@ -193,7 +193,7 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - counted, not used as paths
 
 
-async def eventually(check: Callable[[], object], seconds: float = 5.0) -> None:
+async def eventually(check: Callable[[], object], seconds: float = 20.0) -> None:
     """Wait until `check()` is true; fails loudly otherwise."""
     deadline = trio.current_time() + seconds
     while not check():
