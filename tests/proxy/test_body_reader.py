@@ -86,6 +86,18 @@ async def test_while_the_child_starts_a_middling_body_does_not_wait_for_it() -> 
         await eventually(lambda: reader.child is not None, 30)
 
 
+async def test_where_no_thread_can_be_had_bodies_are_read_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def no_thread(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with running() as reader:
+        monkeypatch.setattr(trio.lowlevel, "open_process", no_thread)
+        assert await reader.facts(ASKED, HUGE) == read_here(ASKED, HUGE)
+        assert reader.child is None
+
+
 async def test_a_reader_that_does_not_run_reads_here() -> None:
     reader = BodyReader(("/nonexistent",))
     assert await reader.facts(ASKED, HUGE) == read_here(ASKED, HUGE)
@@ -234,6 +246,12 @@ async def test_where_it_does_not_start_bodies_are_read_here_with_one_warning(
             assert reader.child is None
     (warning,) = [one for one in caplog.records if "does not start" in one.getMessage()]
     assert "large bodies are read on the event loop" in warning.getMessage()
+
+
+async def test_an_answer_of_another_kind_is_a_lost_child() -> None:
+    talks = "import os; os.write(0, bytes(4)); os.read(0, 9); os.write(0, bytes((0,0,0,2)) + b'[]')"
+    async with running(sys.executable, "-c", talks) as reader:
+        assert "died" in await refusal(reader)
 
 
 def test_a_question_does_not_show_its_secret() -> None:

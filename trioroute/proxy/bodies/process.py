@@ -9,17 +9,18 @@ from collections.abc import Mapping, Sequence
 import attrs
 import trio
 
-from trioroute.proxy.bodies.facts import Question
 from trioroute.proxy.bodies.frames import (
     ANSWER,
     ANSWER_BYTES_MAX,
     Answer,
-    pack_question,
     unpack_answer,
 )
 
 COMMAND = (sys.executable, "-P", "-m", "trioroute.proxy.bodies.child")
-KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME")
+KEPT_ENVIRONMENT = (
+    *("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH"),
+    *("PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE"),
+)
 """Nothing else goes to the child: the router's environment holds the replicas' keys."""
 
 START_S = 20.0
@@ -50,9 +51,12 @@ class ReaderProcess:
     def pid(self) -> int:
         return self.process.pid
 
-    async def ask(self, question: Question, body: bytes) -> Answer:
-        """Raises ChildLost. Where it is cancelled, the child is good for nothing but `close`."""
-        await self._send(memoryview(pack_question(question, len(body))))
+    async def ask(self, question: bytes, body: bytes) -> Answer:
+        """``question`` as `pack_question` gives it. Raises ChildLost.
+
+        Where it is cancelled, the child is good for nothing but `close`.
+        """
+        await self._send(memoryview(question))
         await self._send(memoryview(body))
         try:
             return unpack_answer(await self._receive())

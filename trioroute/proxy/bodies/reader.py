@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from trioroute.proxy.bodies.facts import Facts, Nameless, Question, read_facts
-from trioroute.proxy.bodies.frames import Answer, Found
+from trioroute.proxy.bodies.frames import Answer, Found, pack_question
 from trioroute.proxy.bodies.process import COMMAND, ChildLost, ReaderProcess, start
 from trioroute.proxy.body import UnusableBody
 from trioroute.proxy.errors import RouterError
@@ -54,7 +54,7 @@ LOST = _overloaded("the process that reads large bodies died of this one; the ro
 class _Job:
     """``found`` stays None where nobody could read it: then it is read here."""
 
-    question: Question
+    question: bytes = attrs.field(repr=False)
     body: bytes = attrs.field(repr=False)
     done: trio.Event = attrs.field(factory=trio.Event)
     found: Found | None = None
@@ -79,7 +79,7 @@ class BodyReader:
         size = question.size_of(body, WAITS_BYTES)
         away = AWAY_WITH_ALIASES_BYTES if question.aliases else AWAY_BYTES
         if size >= away and self._is_there_for(size):
-            found = await self._ask(_Job(question, body))
+            found = await self._ask(_Job(pack_question(question, len(body)), body))
             if isinstance(found, RouterError):
                 raise UnusableBody(found)
             if found is not None:
@@ -164,7 +164,7 @@ class BodyReader:
     async def _started(self) -> bool:
         try:
             self.child = await start(self.command)
-        except (OSError, ValueError, ChildLost) as error:
+        except (OSError, ValueError, RuntimeError, ChildLost) as error:
             self._hopeless_until_s = trio.current_time() + START_AGAIN_S
             if not self._told:
                 self._told = True
