@@ -123,5 +123,5 @@ def test_there_is_nothing_to_read_in_a_mere_file() -> None:
 def test_of_a_compressed_body_counts_what_it_inflates_to() -> None:
     asked = question(headers=[JSON, (b"content-encoding", b"gzip")])
     assert asked.size_of(gzip.compress(b" " * 700), 1000) == 700
-    assert asked.size_of(gzip.compress(b" " * 1_000_000), 1000) == 1000
+    assert asked.size_of(gzip.compress(b" " * 1_000_000), 1000) == 64 << 20
     assert asked.size_of(b"damaged", 1000) == 7

@@ -53,3 +53,11 @@ def test_a_length_that_is_only_told_takes_no_memory() -> None:
         tracemalloc.stop()
     assert gathered.whole() == bytes(1000)
     assert peak < 100_000
+
+
+def test_where_the_kernel_promises_nothing_it_grows_bit_by_bit() -> None:
+    gathered = Gathered(1 << 62)
+    body = bytes(range(256)) * 20_000
+    for at in range(0, len(body), 100_000):
+        gathered.add(body[at : at + 100_000])
+    assert gathered.whole() == body

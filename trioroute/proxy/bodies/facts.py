@@ -43,14 +43,14 @@ class Question:
     def size_of(self, body: bytes, enough: int) -> int:
         """How many bytes there are to read: 0 in an upload that is a mere file.
 
-        A compressed body is inflated to see, at most to ``enough`` bytes.
+        A compressed body is inflated to see: one of over ``enough`` bytes counts as the largest.
         """
         kind = header_value(self.headers, b"content-type")
         if header_value(self.headers, b"content-encoding") is not None:
             try:
                 return len(plain_body(self.headers, body, enough))
             except UnusableBody as unusable:
-                return enough if unusable.error.code == "body_too_large" else len(body)
+                return self.limit if unusable.error.code == "body_too_large" else len(body)
         form = kind is not None and kind.lower().startswith(b"multipart/")
         return len(body) if form or is_json(self.headers) else 0
 

@@ -1,11 +1,13 @@
 """A request body as it comes in, piece by piece, whole in memory once."""
 
+import sys
 from io import BytesIO
 
 ROOM_BYTES = 1 << 20
 """A body that has brought so much is believed to have the length that it told."""
 
-GROWTH = 8
+GROWTH = 64
+"""Of a body that told no length: room for 64 MiB, most of which stays a promise of the kernel."""
 
 
 class Gathered:
@@ -41,6 +43,10 @@ class Gathered:
         self._room = max(self._room * GROWTH, self.size)
         if self._told >= self.size:
             self._room = self._told
-        roomy = BytesIO(bytes(self._room))
+        try:
+            roomy = BytesIO(bytes(self._room))
+        except MemoryError:  # where the kernel promises no more than it has (vm.overcommit_memory)
+            self._room = sys.maxsize
+            return
         roomy.write(self._bytes.getbuffer()[: self._bytes.tell()])
         self._bytes = roomy
