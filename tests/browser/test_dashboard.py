@@ -79,6 +79,34 @@ def test_it_shows_the_fleet_and_follows_the_traffic(fleet: Fleet, page: Page) ->
     assert page.problems == []
 
 
+WHAT_IS_SAID = """
+window.said = new Set();
+new MutationObserver(() => {
+  for (const id of ["no-decisions", "no-incidents", "legend"]) {
+    const shown = document.getElementById(id);
+    if (shown && !shown.hidden) said.add(shown.textContent);
+  }
+}).observe(document, {subtree: true, childList: true, characterData: true, attributes: true});
+"""
+
+
+def test_nothing_is_called_empty_before_it_was_read(fleet: Fleet, page: Page) -> None:
+    router = fleet.router().ready()
+    page.call("Page.addScriptToEvaluateOnNewDocument", source=WHAT_IS_SAID)
+    page.open(router.admin)
+    shows(page, "no-decisions", "none yet")
+    shows(page, "legend", "no dispatch yet")
+    assert "reading the log" in page.look("[...said]")
+    decision = ask(router)
+    page.open(router.admin)
+    shows(page, "decisions", decision)
+    shows(page, "legend", "gpu")
+    said = page.look("[...said]")
+    assert "reading the log" in said
+    assert not {"none yet", "no dispatch yet"} & set(said)
+    assert page.problems == []
+
+
 def test_a_click_on_a_decision_draws_who_dropped_out_where(fleet: Fleet, page: Page) -> None:
     router = fleet.router().ready()
     httpx.post(router.admin + "/replicas/gpu2/drain", timeout=10).raise_for_status()

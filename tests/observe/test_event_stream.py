@@ -77,6 +77,9 @@ async def test_what_is_not_committed_is_not_told(
     async with aclosing(feed.pages(position - 4, ())) as pages:
         first = blocks(await anext(pages))
         assert [one["id"] for one in first] == [str(position - 3)]
+        assert blocks(await anext(pages)) == [
+            {"event": "now", "id": str(position - 3), "data": {}}
+        ], "what comes from here on is new"
         assert blocks(await anext(pages)) == [{"id": str(position - 3)}], "a beat, nothing new"
 
 
@@ -106,7 +109,9 @@ async def test_only_the_kinds_asked_for_are_told_and_the_id_moves_on_all_the_sam
     rig.scrape()
     async with aclosing(feed.pages(0, {"Started"})) as pages:
         assert [one["data"]["kind"] for one in blocks(await anext(pages))] == ["Started"]
-        assert blocks(await anext(pages)) == [{"id": str(rig.log.durable_position)}]
+        there = str(rig.log.durable_position)
+        assert blocks(await anext(pages)) == [{"event": "now", "id": there, "data": {}}]
+        assert blocks(await anext(pages)) == [{"id": there}], "and not said twice"
 
 
 async def test_a_deleted_past_is_told_as_a_gap(rig: Rig) -> None:

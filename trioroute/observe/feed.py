@@ -67,12 +67,15 @@ class Feed:
     async def pages(self, after: int, kinds: Collection[str]) -> AsyncGenerator[bytes, None]:
         """What comes after ``after``, for ever, as server-sent events; no ``kinds`` is all kinds.
 
+        The event ``now`` divides what was there already from what is new.
+
         Closed with ``contextlib.aclosing``. Raises LogError when the past cannot be read.
         """
         if after > self.log.position:
             yield b"event: reset\nid: 0\ndata: {}\n\n"
             after = 0
         silent_since = trio.current_time()
+        caught_up = False
         while True:
             found = await self._next(after)
             written = b""
@@ -81,6 +84,9 @@ class Feed:
                     written = _gap(after + 1, found[0].version - 1)
                 after = found[-1].version
                 written += b"".join(_line(one) for one in found if not kinds or one.kind in kinds)
+            elif not caught_up:
+                caught_up = True
+                written = b"event: now\nid: %d\ndata: {}\n\n" % after
             now = trio.current_time()
             if not written and now - silent_since >= BEAT_EVERY_S:
                 written = b"id: %d\n: alive\n\n" % after

@@ -44,6 +44,11 @@ const follow = position => {
     note(event);
     take(JSON.parse(event.data));
   };
+  opened.addEventListener("now", () => {
+    caughtUp = true;
+    for (const id of ["no-decisions", "no-incidents"]) at(id).textContent = "none yet";
+    drawShares(newestMs);
+  });
   opened.addEventListener("gap", note);
   opened.addEventListener("reset", note);
   opened.onerror = () => {

@@ -2,6 +2,7 @@
 const SLOT_MS = 5000;
 const SLOTS = 60;
 const slots = new Map();
+let caughtUp = false;
 const countDispatch = (atMs, replica) => {
   const slot = Math.floor(atMs / SLOT_MS);
   const counts = slots.get(slot) || new Map();
@@ -38,5 +39,6 @@ const drawShares = atMs => {
     made.append(`${replica} ${count}`);
     return made;
   });
-  at("legend").replaceChildren(...(names.length ? names : ["no dispatch yet"]));
+  at("legend").replaceChildren(...(names.length ? names
+    : [caughtUp ? "no dispatch yet" : "reading the log"]));
 };
