@@ -181,22 +181,27 @@ class WriterThread:
     def _write_all(self) -> None:
         backlog = self._backlog
         behind = False
+        began_s = float("-inf")
         while True:
             if not behind:
                 self._await_offers()
+            if not backlog.drained:
+                self._keep_distance(began_s)
             batch = backlog.next_batch()
             behind = batch is not None and bool(backlog)
             if batch is not None:
                 began_s = time.perf_counter()
                 self._commit(batch)
-                if not backlog.drained:
-                    self._keep_distance(began_s)
             elif backlog.drained or self._loop_gone:
                 return
 
     def _keep_distance(self, began_s: float) -> None:
+        """From the commit before. Not behind that one: where commits are rare, the thread wakes up
+        for nothing then."""
         for every_s in (AWAITED_EVERY_S, COMMIT_EVERY_S):
-            time.sleep(max(0.0, began_s + every_s - time.perf_counter()))
+            left_s = began_s + every_s - time.perf_counter()
+            if left_s > 0:
+                time.sleep(left_s)
             if self._report.awaited():
                 return
 
