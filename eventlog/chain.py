@@ -13,6 +13,8 @@ from hashlib import blake2b
 from eventlog.errors import LogDamaged
 from eventlog.record import Entry, Head, Record
 
+CHAIN_BYTES = 16
+
 _fixed = struct.Struct(">qqqqqHHI").pack
 
 
@@ -24,7 +26,9 @@ def _link(
     body: bytes,
 ) -> bytes:
     fixed = _fixed(*places, len(stream), len(kind), len(body))
-    return blake2b(b"".join((previous, fixed, stream, kind, body)), digest_size=16).digest()
+    return blake2b(
+        b"".join((previous, fixed, stream, kind, body)), digest_size=CHAIN_BYTES
+    ).digest()
 
 
 def chain_entries(head: Head, stream: str, expected: int, entries: Sequence[Entry]) -> list[bytes]:
@@ -71,6 +75,11 @@ def check_entries(stream: str, entries: Sequence[Entry], expected: int) -> None:
         check_body(entry.kind, entry.body)
 
 
+def is_chain(value: object) -> bool:
+    """Whether a stored value can be a row's chain: a damaged row may hold anything."""
+    return isinstance(value, bytes) and len(value) == CHAIN_BYTES
+
+
 def verify_chain(
     records: Iterable[Record], start: Head | None = None, *, where: str = "the log"
 ) -> Head:
@@ -84,6 +93,8 @@ def verify_chain(
     for record in records:
         if head is not None:
             _check_next(head, record, where)
+        else:
+            _link_of(Head(), record, where)  # unchecked, but of values that can be
         head = Head(record.seq, record.chain)
     return head if head is not None else Head()
 
@@ -94,12 +105,22 @@ def _check_next(head: Head, record: Record, where: str) -> None:
     if record.seq != head.seq + 1:
         missing = f"gap: {head.seq + 1} to {record.seq - 1} are missing"
         raise LogDamaged(where, head.seq + 1, missing)
-    expected = _link(
-        head.chain,
-        (record.seq, record.version, record.schema, record.at_ms, record.seen),
-        record.stream.encode(),
-        record.kind.encode(),
-        record.body,
-    )
-    if expected != record.chain:
+    if _link_of(head, record, where) != record.chain:
         raise LogDamaged(where, record.seq, "chain: the row or one before it was changed")
+
+
+def _link_of(head: Head, record: Record, where: str) -> bytes:
+    try:
+        return _link(
+            head.chain,
+            (record.seq, record.version, record.schema, record.at_ms, record.seen),
+            record.stream.encode(),
+            record.kind.encode(),
+            record.body,
+        )
+    except (
+        struct.error,
+        TypeError,
+        AttributeError,
+    ) as exc:  # SQLite keeps any type in a damaged row
+        raise LogDamaged(where, record.seq, f"chain: a value is of another type ({exc})") from exc

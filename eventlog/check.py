@@ -1,19 +1,24 @@
 """Checking every row of a log by its chain, and going on after damage: what is bad, what holds."""
 
-import mmap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
 
-from eventlog.chain import verify_chain
-from eventlog.errors import LogDamaged, LogError, LogMissing
+from eventlog.chain import is_chain, verify_chain
+from eventlog.damage import lying, page_named, place_of, place_of_damage
+from eventlog.errors import LogDamaged, LogError, LogMissing, NewerLog, StoreFailed
+from eventlog.pages import last_lying_row
 from eventlog.record import Head, Record
 from eventlog.segments import SegmentFile, SegmentReader, list_segments
+from eventlog.wal import broken_tail
 
 PAGE = 1000
 BAD_MAX = 1000
 """Bad places told; a log with more is told up to there."""
+
+SCANS_MAX = 10
+"""Bad places for which a whole file is read once more, for rows that nothing leads to."""
 
 Progress = Callable[[int, int], None]
 """Told the last row checked and the last there is."""
@@ -59,6 +64,8 @@ class _Walk:
     found: Checked
     on_row: OnRow
     head: Head | None = None
+    opened: bool = False
+    unopened: NewerLog | StoreFailed | None = None
 
     def take(self, page: Sequence[Record], file: SegmentFile) -> None:
         """Check a page; a bad row is told and the next is checked against what it holds."""
@@ -73,7 +80,8 @@ class _Walk:
                 self._take_good(good)
                 self._tell(damage, rest[0], file)
                 if rest[0].seq == damage.seq:
-                    self.head = Head(rest[0].seq, rest[0].chain)
+                    chain = rest[0].chain
+                    self.head = Head(rest[0].seq, chain) if is_chain(chain) else None
                     self.found.rows += 1
                     rest = rest[1:]
                 else:
@@ -96,7 +104,20 @@ class _Walk:
     def _tell(self, damage: LogDamaged, row: Record, file: SegmentFile) -> None:
         last = row.seq if damage.seq == row.seq else row.seq - 1
         part, offset = place_of(file.path, row.chain)
-        self.tell(Bad(damage.seq, last, str(file.path), damage.reason, offset, part))
+        reason = damage.reason
+        if reason.startswith("gap") and len(self.found.bad) < SCANS_MAX:
+            reason += lying(file.path, damage.seq, last, scan=True)
+        self.tell(Bad(damage.seq, last, str(file.path), reason, offset, part))
+
+    def tell_unread(
+        self, file: SegmentFile, reader: SegmentReader | None, first: int, last: int, reason: str
+    ) -> None:
+        """Rows that SQLite cannot read: what follows them holds by itself."""
+        scan = len(self.found.bad) < SCANS_MAX
+        offset, told = place_of_damage(file.path, reader, first, last, reason, scan=scan)
+        part = str(file.path) if offset is not None else ""
+        self.tell(Bad(first, last, str(file.path), told, offset, part))
+        self.head = None
 
     def tell(self, bad: Bad) -> None:
         if len(self.found.bad) < BAD_MAX:
@@ -113,7 +134,8 @@ def check_log(
     """Check a log directory, or one segment's file, as far as it goes now. Memory stays flat.
 
     ``start`` is the head before the first row kept, if it is known from elsewhere. ``on_row`` is
-    told of every good row in order. Raises LogMissing, NewerLog, StoreFailed.
+    told of every good row in order. Raises LogMissing, StoreFailed, and NewerLog if no segment is
+    of a format that is known.
     """
     files = list_segments(path) if path.is_dir() else [SegmentFile(0, path)]
     if not files or not path.exists():
@@ -134,22 +156,29 @@ def check_log(
             walk.take(page, file)
             if progress is not None:
                 progress(page[-1].seq, max(end, page[-1].seq))
+    lost = None if walk.unopened is not None else broken_tail(files[-1].path)
+    if lost is not None:
+        after = (walk.head or Head()).seq + 1
+        walk.tell(
+            Bad(after, after, str(files[-1].path), f"file: {lost}", lost.offset, str(lost.part))
+        )
+    if walk.unopened is not None and not walk.opened:
+        raise walk.unopened
     found.head = walk.head or Head()
     return found
 
 
 def _end_of(files: Sequence[SegmentFile]) -> int:
+    newest = files[-1]
     try:
-        reader = SegmentReader.open(files[-1].path)
-    except LogDamaged:
-        return files[-1].first
-    try:
-        head = reader.head()
-    except LogDamaged:
-        return files[-1].first
-    finally:
-        reader.close()
-    return head.seq if head is not None else files[-1].first - 1
+        reader = SegmentReader.open(newest.path)
+        try:
+            head = reader.head()
+        finally:
+            reader.close()
+    except (LogDamaged, NewerLog, StoreFailed):
+        return max(newest.first, last_lying_row(newest.path))
+    return head.seq if head is not None else newest.first - 1
 
 
 def _pages(
@@ -158,64 +187,92 @@ def _pages(
     """The readable rows of a file; what cannot be read is told and passed over."""
     try:
         reader = SegmentReader.open(file.path)
-    except LogDamaged as damage:
-        last = following - 1 if following is not None else file.first
-        walk.tell(Bad(file.first, last, str(file.path), damage.reason))
-        walk.head = None
+    except (LogDamaged, NewerLog, StoreFailed) as error:
+        if isinstance(error, LogDamaged):
+            reason = error.reason
+        else:
+            walk.unopened = walk.unopened or error
+            reason = f"file: {error}"
+        last = following - 1 if following is not None else max(end, file.first)
+        walk.tell_unread(file, None, file.first, last, reason)
         return
+    walk.opened = True
     last = following - 1 if following is not None else end
     after = max(0, file.first - 1)
     told = len(walk.found.bad)
     try:
-        while page := _page(reader, file, after, last, walk):
+        while page := _page(reader, file, after, last, following, walk):
             yield page
             after = page[-1].seq
+        reached = max([after, *(bad.last for bad in walk.found.bad[told:])])
+        if following is not None and reached < last:
+            _tell_missing_end(file, max(reached + 1, file.first), last, walk)
         trouble = reader.trouble() if len(walk.found.bad) == told else ""
         if trouble:
-            reason = f"file: its rows can be read, their index cannot: {trouble}"
-            walk.tell(Bad(file.first, max(after, file.first), str(file.path), reason))
+            reason = f"file: its rows can be read, its index or free space cannot: {trouble}"
+            offset = page_named(file.path, trouble)
+            part = str(file.path) if offset is not None else ""
+            last = max(after, file.first)
+            walk.tell(Bad(file.first, last, str(file.path), reason, offset, part))
     finally:
         reader.close()
 
 
+def _tell_missing_end(file: SegmentFile, first: int, last: int, walk: _Walk) -> None:
+    reason = f"gap: {first} to {last} are missing"
+    if first == file.first:
+        walk.tell_unread(file, None, first, last, f"{reason}: it holds no row")
+        return
+    if len(walk.found.bad) < SCANS_MAX:
+        reason += lying(file.path, first, last, scan=True)
+    walk.tell(Bad(first, last, str(file.path), reason))
+    walk.head = None
+
+
 def _page(
-    reader: SegmentReader, file: SegmentFile, after: int, last: int, walk: _Walk
+    reader: SegmentReader,
+    file: SegmentFile,
+    after: int,
+    last: int,
+    beyond: int | None,
+    walk: _Walk,
 ) -> list[Record]:
-    """The next readable rows, one by one behind damage; empty at the end of the file."""
+    """The next readable rows, one by one behind damage; empty at the end of the file. None of them
+    is ``beyond``, where the next file begins."""
     limit, skipped = PAGE, 0
     while True:
         try:
-            page = reader.read(after + skipped, limit)
+            page = _forward(reader.read(after + skipped, limit), after + skipped, beyond)
         except LogDamaged as damage:
             reason = damage.reason
         else:
             if skipped:
                 upto = page[0].seq - 1 if page else last
-                walk.tell(Bad(after + 1, upto, str(file.path), reason))
-                walk.head = None
+                walk.tell_unread(file, reader, after + 1, upto, reason)
             return page
         if limit > 1:
             limit = 1
         elif after + skipped >= last:
             last = max(last, after + 1)  # where the end cannot be read, it is not known
-            walk.tell(Bad(after + 1, last, str(file.path), reason))
-            walk.head = None
+            walk.tell_unread(file, reader, after + 1, last, reason)
             return []
         else:
             skipped = skipped + 1 if skipped < PAGE else 2 * skipped
 
 
-def place_of(path: Path, chain: bytes) -> tuple[str, int | None]:
-    """The file and byte where a row's chain value is stored; it is unique, so it marks the row."""
-    for part in (path, path.with_name(path.name + "-wal")):
-        try:
-            with part.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as m:
-                offset = m.find(chain)
-        except (OSError, ValueError):
-            continue
-        if offset >= 0:
-            return str(part), offset
-    return "", None
+def _forward(rows: list[Record], after: int, beyond: int | None) -> list[Record]:
+    """The rows as far as each comes after the one before, and is one of this file.
+
+    Raises LogDamaged if the first does not: reading on might never end.
+    """
+    for place, row in enumerate(rows):
+        if row.seq <= after or (beyond is not None and row.seq >= beyond):
+            if not place:
+                reason = f"file: row {row.seq} stands where a row after {after} should"
+                raise LogDamaged("", after + 1, reason)
+            return rows[:place]
+        after = row.seq
+    return rows
 
 
 def holds_at(path: Path, head: Head) -> bool:
@@ -225,10 +282,12 @@ def holds_at(path: Path, head: Head) -> bool:
             reader = SegmentReader.open(file.path)
             try:
                 rows = reader.read(head.seq - 1, 1)
+            except LogDamaged:
+                return False
             finally:
                 reader.close()
             return bool(rows) and (rows[0].seq, rows[0].chain) == (head.seq, head.chain)
     return False
 
 
-__all__ = ["Bad", "Checked", "LogError", "check_log", "holds_at", "place_of"]
+__all__ = ["Bad", "Checked", "LogError", "check_log", "holds_at"]

@@ -25,6 +25,10 @@ def check_format(connection: sqlite3.Connection, path: Path) -> bool:
     if application == APPLICATION_ID:
         if found > FORMAT:
             raise NewerLog(path, found, FORMAT)
+        if found < 1:
+            raise LogDamaged(
+                str(path), 0, f"file: it says log format {found}, there is none below 1"
+            )
         return True
     tables = connection.execute(
         "SELECT name FROM sqlite_master WHERE name NOT LIKE '%sqlite_%'"
@@ -34,12 +38,18 @@ def check_format(connection: sqlite3.Connection, path: Path) -> bool:
     return False
 
 
-_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
+_DAMAGE = frozenset(
+    {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_TOOBIG}
+)
+
+
+_DAMAGE_WORDS = ("Could not decode", "unsupported file format", "no such table", "no such column")
+"""Where SQLite has no code of its own for it: the schema is not what was written."""
 
 
 def log_error(exc: sqlite3.Error, path: Path) -> LogError:
     """SQLite's complaint about ``path`` in this package's words: LogDamaged or StoreFailed."""
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
-    if code in _DAMAGE or "Could not decode" in str(exc):
+    if code in _DAMAGE or any(words in str(exc) for words in _DAMAGE_WORDS):
         return LogDamaged(str(path), 0, f"file: {exc}")
     return StoreFailed(str(path), f"{exc} ({getattr(exc, 'sqlite_errorname', 'sqlite')})")

@@ -201,6 +201,11 @@ class SegmentReader:
         rows = self._query(VERSIONS, stream)
         return (rows[0][0], rows[0][1]) if rows and rows[0][0] is not None else None
 
+    def root(self) -> int:
+        """The page at which the table begins, 0 if there is none. Raises LogDamaged."""
+        rows = self._query("SELECT rootpage FROM sqlite_schema WHERE name = 'events'")
+        return int(rows[0][0]) if rows else 0
+
     def trouble(self) -> str:
         """What SQLite finds wrong with the file as a whole, indexes too; empty if nothing.
 
@@ -229,3 +234,5 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as exc:
         raise log_error(exc, path) from exc
+    except UnicodeDecodeError as exc:  # SQLite's own words quote what it found
+        raise LogDamaged(str(path), 0, f"file: it holds text that is no UTF-8 ({exc})") from exc

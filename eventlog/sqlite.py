@@ -67,6 +67,8 @@ class SqliteStore:
         read it."""
         self.closed_head = _head_before(reader, segment.file)
         """The head of the last closed segment, None while there is none or it was retired."""
+        self.lost_tail = segment.lost_tail
+        """Commits that were found in the log but could not be read when it was opened, if any."""
         self.limits = options.limits
         """In force from the next append on; may be replaced at any time, from any thread."""
         self._directory = directory

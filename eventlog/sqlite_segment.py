@@ -10,6 +10,7 @@ from typing import Literal
 from eventlog.chain import chain_entries
 from eventlog.errors import StoreFailed
 from eventlog.record import Entry, Head
+from eventlog.schema import check_format
 from eventlog.segments import (
     BUSY_TIMEOUT_S,
     FIRST_AT,
@@ -20,6 +21,7 @@ from eventlog.segments import (
     sqlite_errors,
 )
 from eventlog.sqlite_migrations import prepare
+from eventlog.wal import BrokenTail, broken_behind
 
 Sync = Literal["full", "normal"]
 
@@ -67,6 +69,9 @@ class SegmentWriter:
         self.file = file
         self._connection = connection
         self._identity: tuple[int, int] | None = None
+        self.lost_tail: BrokenTail | None = None
+        """What a write-ahead log held that was found when the file was opened, and could not be
+        read."""
         found = connection.execute(FIRST_AT).fetchone()
         self._first_at_ms: int | None = found[0] if found else None
         self._page_bytes: int = connection.execute("PRAGMA page_size").fetchone()[0]
@@ -79,10 +84,13 @@ class SegmentWriter:
             try:
                 full = "FULL" if sync == "full" else "NORMAL"
                 connection.execute(f"PRAGMA synchronous = {full}")
+                lost = _lost_tail(connection, file.path)
                 prepare(connection, file.path, views)
                 connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_CHECKPOINT_PAGES}")
                 connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
-                return cls(file, connection)
+                writer = cls(file, connection)
+                writer.lost_tail = lost
+                return writer
             except BaseException:
                 connection.close()
                 raise
@@ -163,6 +171,21 @@ def _connect(path: Path) -> sqlite3.Connection:
         check_same_thread=False,
         cached_statements=ROWS_PER_INSERT + 16,
     )
+
+
+def _lost_tail(connection: sqlite3.Connection, path: Path) -> BrokenTail | None:
+    """Fold back what a crash left of a write-ahead log, before anything is written over the rest.
+
+    Raises NewerLog, LogDamaged before anything is written; StoreFailed.
+    """
+    check_format(connection, path)
+    _, frames, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    try:
+        return broken_behind(path, max(frames, 0))
+    except OSError as exc:
+        raise StoreFailed(
+            str(path), f"its write-ahead log cannot be read ({exc.strerror})"
+        ) from exc
 
 
 def make_segment(file: SegmentFile, views: Mapping[str, str]) -> None:

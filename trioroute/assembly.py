@@ -88,6 +88,8 @@ def segment_limits(in_force: InForce) -> SegmentLimits:
 
 def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str]) -> Parts:
     """Fold the log and put the parts together; nothing runs yet."""
+    if store.lost_tail is not None:
+        logger.error("%s", store.lost_tail)
     in_force = settings.in_force
     directory = Path(in_force.log.path)
     secret = log_secret(directory)

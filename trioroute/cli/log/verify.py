@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import click
 
-from eventlog import Head, LogDamaged, Record
+from eventlog import Head, LogDamaged, LogError, Record
 from eventlog.check import Bad, Checked, check_log, holds_at
 from eventlog.reading import SqliteReader
 from eventlog.snapshots import BadSnapshot, Snapshots
@@ -79,7 +79,7 @@ class _Digests:
                     self.fold = begin_fold(reader, Snapshots(self.log), until=first[0].seq - 1)
                     at_border = self.fold.head.seq == first[0].seq - 1
                     self.start = self.fold.head if at_border else _border_head(self.log, first[0])
-        except LogDamaged:
+        except LogError:
             return  # told by the check
 
     def take(self, record: Record) -> None:
@@ -142,7 +142,9 @@ def _show(told: dict[str, Any], found: Checked) -> None:
         say(console, f"bad: the digest of row {seq} is not that of the state before it", "bold red")
     if told["missing_head"]:
         kept = told["missing_head"]
-        why = "it was rewritten"
+        why = "it was rewritten, or cut off before it"
+        if found.bad:
+            why = "that row is damaged, or it was rewritten"
         if Head.parse(kept).seq < told["begins_at"]:
             why = f"that row was retired, the log begins at {told['begins_at']}"
         say(console, f"bad: the head {kept} is not in this log: {why}", "bold red")
