@@ -7,10 +7,22 @@ import pytest
 
 from trioroute.simulate.fit import FIT_REQUESTS_MIN, drive, fit
 from trioroute.simulate.profiles import PROFILES, EngineProfile
-from trioroute.simulate.recorded import Recorded, one_after_another, one_by_one, supposed
+from trioroute.simulate.recorded import (
+    WHOLE_BYTES,
+    Recorded,
+    answer_lengths,
+    one_after_another,
+    one_by_one,
+    supposed,
+)
 
 
-def served(engine: EngineProfile, count: int = 300, per_s: float = 3) -> list[Recorded]:
+def served(
+    engine: EngineProfile,
+    count: int = 300,
+    per_s: float = 3,
+    slow_m: dict[str, int] | None = None,
+) -> list[Recorded]:
     """Requests on two replicas, with the times that ``engine`` gives them."""
     dice = random.Random(5)
     at_ms, seen = 0.0, []
@@ -19,7 +31,7 @@ def served(engine: EngineProfile, count: int = 300, per_s: float = 3) -> list[Re
         one = Recorded(f"q{number}", round(at_ms), 0, None, None, replica=f"gpu{number % 2}")
         one.prompt_tokens, one.answer_tokens = dice.randint(100, 6000), dice.randint(20, 400)
         seen.append(one)
-    for timed in drive(engine, seen, supposed(seen)):
+    for timed in drive(engine, seen, supposed(seen), slow_m):
         assert timed.ttft_ms is not None
         assert timed.duration_ms is not None
         timed.was.ttfb_ms, timed.was.duration_ms = round(timed.ttft_ms), round(timed.duration_ms)
@@ -49,6 +61,58 @@ def test_an_engine_of_no_profile_is_scaled_to() -> None:
     assert found.good
     assert found.engine.prefill_token_ns == pytest.approx(slower.prefill_token_ns, rel=0.15)
     assert found.engine.base_ns == pytest.approx(slower.base_ns, rel=0.15)
+
+
+def test_a_slower_replica_is_found() -> None:
+    """One of two takes half as long again."""
+    found = fit(served(PROFILES["a100"], per_s=1, slow_m={"gpu1": 1500}), None)
+    assert found.good
+    assert found.slow_m["gpu1"] / found.slow_m["gpu0"] == pytest.approx(1.5, rel=0.08)
+    assert found.duration is not None
+    assert found.duration.p90 < 0.2
+    assert fit(served(PROFILES["a100"], per_s=1), None).slow_m == {}
+
+
+def test_lengths_that_the_log_does_not_tell_are_taken_from_bytes() -> None:
+    """Streams without usage: a chunk is a token, whatever a chunk weighs."""
+    seen = served(PROFILES["a100"], per_s=1)
+    for one in seen:
+        assert one.answer_tokens is not None
+        one.answer_bytes, one.answer_tokens = one.answer_tokens * 310 + 400, None
+    found = fit(seen, None)
+    assert found.good
+    assert found.duration is not None
+    assert found.duration.median < 0.05
+    for one in seen:
+        one.answer_bytes = None
+    blind = fit(seen, None)
+    assert blind.duration is not None
+    assert blind.duration.median > 0.15
+
+
+def test_bytes_a_token_are_those_of_answers_that_tell_both() -> None:
+    known, unknown = session(0, 0, 900), session(1, 9, 900)
+    for one in (known, unknown):
+        one.ttfb_ms, one.answer_bytes = 100, 3000
+    known.answer_tokens, unknown.answer_tokens = 30, None
+    unknown.answer_bytes = 4000
+    assert answer_lengths([known, unknown]) == [30, 40]
+    at_once = session(2, 0, 900)
+    at_once.ttfb_ms, at_once.answer_bytes, at_once.answer_tokens = 900, 100, None
+    assert answer_lengths([known, at_once]) == [30, round(100 / WHOLE_BYTES)]
+
+
+def test_a_turn_computes_what_is_new_and_no_more() -> None:
+    """Turns of 100 new tokens each, on blocks of 512."""
+    seen, tokens = [], 2000
+    for number in range(20):
+        one = session(number, number * 10_000, 1000)
+        one.replica, one.prompt_tokens, one.answer_tokens = "gpu0", tokens, 50
+        tokens += 150
+        seen.append(one)
+    engine = PROFILES["tiny"]  # a prompt token is 0.01 ms
+    later = drive(engine, seen, supposed(seen))[1:]
+    assert all(one.ttft_ms is not None and 1 < one.ttft_ms < 3.2 for one in later)
 
 
 def test_times_of_chance_fit_nothing() -> None:

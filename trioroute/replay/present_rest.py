@@ -5,6 +5,7 @@ from rich.console import Console
 from trioroute.replay.present import say, table
 from trioroute.replay.rest import MEAN_MAX, Felt, Rest
 from trioroute.simulate.fit import Errors, Fit
+from trioroute.simulate.steps import SPEED_M
 
 _COLUMNS = (
     ("ttft_mean_s", "TTFT mean", ".3f"),
@@ -66,6 +67,9 @@ def _fit(console: Console, fit: Fit) -> None:
         f"x{fit.decode_scale:.2f}; relative error: first byte {_errors(fit.ttft)}, duration "
         f"{_errors(fit.duration)}",
     )
+    if fit.slow_m:
+        slow = ", ".join(f"{name} x{many / SPEED_M:.2f}" for name, many in fit.slow_m.items())
+        say(console, f"          replicas differ, times are {slow}")
 
 
 def _errors(errors: Errors | None) -> str:

@@ -15,6 +15,7 @@ from trioroute.policy import commands as c
 from trioroute.replay.window import Window
 from trioroute.settings import with_changes
 from trioroute.simulate.clock import BEGIN_MS, MS_NS
+from trioroute.simulate.faults import FOREVER_MS, Fault
 from trioroute.simulate.fit import FIT_MEDIAN_MAX, FIT_P90_MAX, FIT_REQUESTS_MIN, Errors, Fit, fit
 from trioroute.simulate.measures import Measures, times_s
 from trioroute.simulate.recorded import Recorded, one_after_another
@@ -87,7 +88,7 @@ def simulate_rest(window: Window, changes: Mapping[str, object], told: Told) -> 
     rest = attrs.evolve(rest, fit=found)
     if not found.good:
         return attrs.evolve(rest, refused=_bad_fit(found))
-    runs = _Runs(seen, begun.at_ms, begun.settings, found, len(begun.replicas), told)
+    runs = _Runs(seen, begun.at_ms, begun.settings, found, begun.replicas, told)
     recorded = _as_it_was(window, begun.at_ms)
     as_recorded = runs.felt(begun.settings, 0)
     off = (
@@ -122,7 +123,7 @@ def _bad_fit(found: Fit) -> str:
     def said(name: str, errors: Errors | None) -> str:
         if errors is None:
             return f"{name} unknown"
-        return f"{name} off by {errors.median:.0%} in the middle and {errors.p90:.0%} at p90"
+        return f"{name} off by {errors.median:.1%} in the middle and {errors.p90:.1%} at p90"
 
     return (
         "no engine model explains the log's latencies: "
@@ -134,7 +135,7 @@ def _bad_fit(found: Fit) -> str:
 def _bad_means(off: tuple[float, float]) -> str:
     return (
         "simulated with the recorded settings, the mean first byte is off by "
-        f"{off[0]:+.0%} and the mean duration by {off[1]:+.0%}; at most {MEAN_MAX:.0%} is let pass"
+        f"{off[0]:+.1%} and the mean duration by {off[1]:+.1%}; at most {MEAN_MAX:.0%} is let pass"
     )
 
 
@@ -144,7 +145,7 @@ class _Runs:
     switch_ms: int
     settings: InForce
     fitted: Fit
-    replicas: int
+    replicas: tuple[str, ...]
     told: Told
 
     def felt(self, changed: InForce, done: int) -> Felt:
@@ -160,9 +161,10 @@ class _Runs:
             Setting(
                 workload=workload,
                 engine=self.fitted.engine,
-                replicas=self.replicas,
+                replicas=len(self.replicas),
                 seed=seed,
                 in_force=self.settings,
+                faults=_slow(self.fitted, self.replicas),
             )
         )
         total = workload.requests
@@ -177,6 +179,15 @@ class _Runs:
             world.router.handle(c.Configure(at_ms=world.clock.at_ms, settings=changed))
         world.run(on_ended=on_ended)
         return _felt(world.measures)
+
+
+def _slow(fitted: Fit, replicas: Sequence[str]) -> tuple[Fault, ...]:
+    """The replicas that are not as fast as the others, for the whole of a run."""
+    return tuple(
+        Fault(at, "slow", ((0, FOREVER_MS),), fitted.slow_m[name])
+        for at, name in enumerate(replicas, 1)
+        if name in fitted.slow_m
+    )
 
 
 def _as_it_was(window: Window, begin_ms: int) -> Felt:

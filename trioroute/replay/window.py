@@ -146,6 +146,7 @@ class Window(Onlooker):
             return
         one.prompt_tokens, one.answer_tokens = event.prompt_tokens, event.completion_tokens
         one.ttfb_ms, one.duration_ms = event.ttfb_ms, event.duration_ms
+        one.answer_bytes = event.bytes
         if one.retried:
             one.duration_ms = record.at_ms - one.at_ms
 

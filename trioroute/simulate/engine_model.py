@@ -285,9 +285,9 @@ class EngineModel:
         private = blocks_for(target) - hits
         if not self.cache.admit(sequence.blocks, hits, private):
             return False
-        sequence.held = list(sequence.blocks[:hits])
-        sequence.private = private
+        sequence.held, sequence.private = list(sequence.blocks[:hits]), private
         sequence.computed = hits * BLOCK_TOKENS
+        self._publish(sequence, max(sequence.computed, sequence.known(hits)))
         if not sequence.admitted:
             sequence.admitted = True
             sequence.cached_tokens = sequence.computed

@@ -2,10 +2,11 @@
 
 Every request is put on the engine of the replica it went to, at the time it went there, so no
 routing comes in: what differs is the engine alone. The constants of each named profile are scaled
-until the middle of the first-byte times and of the times a token agree; the best profile is kept.
+until the middle of the first-byte times and of the times a token agree; the best profile is kept
+and brought nearer (``refine``).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -13,7 +14,9 @@ from trioroute.simulate.clock import MS_NS
 from trioroute.simulate.engine_model import EngineModel
 from trioroute.simulate.profiles import PROFILES, EngineProfile
 from trioroute.simulate.recorded import Recorded, supposed
+from trioroute.simulate.refine import Pair, Scales, deviation, nearer, slowness
 from trioroute.simulate.script import Request
+from trioroute.simulate.steps import SPEED_M, sequence_of
 from trioroute.simulate.steps import Sequence as OnEngine
 
 FIT_MEDIAN_MAX = 0.25
@@ -54,12 +57,14 @@ class Errors:
 
 @attrs.frozen(kw_only=True)
 class Fit:
-    """The engine found; ``like`` is the profile it was scaled from."""
+    """The engine found; ``like`` is the profile it was scaled from. ``slow_m``: how slow each
+    replica is in thousandths of it; empty where they are alike."""
 
     engine: EngineProfile
     like: str
     prefill_scale: float
     decode_scale: float
+    slow_m: dict[str, int]
     ttft: Errors | None
     duration: Errors | None
 
@@ -94,12 +99,16 @@ def fit(seen: Sequence[Recorded], kv_tokens: int | None, told: Told | None = Non
         ),
         key=lambda one: one.badness,
     )
-    timed = _settled(drive(found.engine, seen, requests))
+    start = PROFILES[found.like]
+    start = start if kv_tokens is None else attrs.evolve(start, kv_tokens=kv_tokens)
+    engine, scales, slow_m = _nearer(start, found, seen[:SEARCH_REQUESTS], requests)
+    timed = _settled(drive(engine, seen, requests, slow_m))
     return Fit(
-        engine=found.engine,
+        engine=engine,
         like=found.like,
-        prefill_scale=found.prefill,
-        decode_scale=found.decode,
+        prefill_scale=scales[0],
+        decode_scale=scales[1],
+        slow_m=slow_m,
         ttft=_errors([_off(pair) for pair in map(_ttft, timed) if pair is not None]),
         duration=_errors([_off(pair) for pair in map(_duration, timed) if pair is not None]),
     )
@@ -137,8 +146,35 @@ def _search(
         engine = _at(start, prefill, decode)
 
 
+def _nearer(
+    start: EngineProfile, found: _Tried, few: Sequence[Recorded], requests: Sequence[Request]
+) -> tuple[EngineProfile, Scales, dict[str, int]]:
+    """Twice: how fast each replica is, and then the costs under which the errors are least."""
+
+    def tried(scales: Scales, slow_m: Mapping[str, int]) -> float:
+        timed = _settled(drive(_at(start, *scales), few, requests, slow_m))
+        return sum(
+            deviation([_off(pair) for pair in map(of, timed) if pair is not None])
+            for of in (_ttft, _duration)
+        )
+
+    scales, slow_m = (found.prefill, found.decode), dict[str, int]()
+    for _ in range(2):
+        here: dict[str, list[Pair]] = {}
+        for one in _settled(drive(_at(start, *scales), few, requests, slow_m)):
+            pair = _per_token(one)
+            if pair is not None:
+                here.setdefault(one.was.replica, []).append(pair)
+        slow_m = slowness(here, slow_m)
+        scales = nearer(scales, slow_m, tried)
+    return _at(start, *scales), scales, slow_m
+
+
 def drive(
-    profile: EngineProfile, seen: Sequence[Recorded], requests: Sequence[Request]
+    profile: EngineProfile,
+    seen: Sequence[Recorded],
+    requests: Sequence[Request],
+    slow_m: Mapping[str, int] | None = None,
 ) -> list[Timed]:
     """Run each replica's requests over an engine of its own."""
     timed = [Timed(was, request) for was, request in zip(seen, requests, strict=False)]
@@ -146,8 +182,10 @@ def drive(
     for one in timed:
         if one.was.replica:
             replicas.setdefault(one.was.replica, []).append(one)
-    for here in replicas.values():
-        _run(EngineModel(profile), here)
+    for name, here in replicas.items():
+        engine = EngineModel(profile)
+        engine.slow_m = (slow_m or {}).get(name, SPEED_M)
+        _run(engine, here)
     return timed
 
 
@@ -164,7 +202,7 @@ def _run(engine: EngineModel, here: Sequence[Timed]) -> None:
             at += 1
             request = one.request
             if engine.fits(request.prompt_tokens, request.output_tokens):
-                made = OnEngine(request.prompt_tokens, request.output_tokens, request.blocks)
+                made = sequence_of(request)
                 kept.append(made)
                 by_sequence[id(made)] = one
                 engine.submit(made, came_ns)
@@ -178,10 +216,6 @@ def _run(engine: EngineModel, here: Sequence[Timed]) -> None:
         for sequence in progress.done:
             one = by_sequence[id(sequence)]
             one.duration_ms = next_ns / MS_NS - one.was.at_ms
-
-
-Pair = tuple[float, float]
-"""A time as the log told it, and as the engine made it, both milliseconds."""
 
 
 def _ttft(one: Timed) -> Pair | None:

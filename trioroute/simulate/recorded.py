@@ -2,11 +2,13 @@
 
 A log holds no prompt, so contents are supposed: a session's prompts go on from one another, and
 prompts of one prefix key share their first 1024 tokens (4096 characters, RULES 5.2). Where the log
-knows blocks (it was written under ``least-work``) they are taken. Lengths it does not tell: a
-quarter of the bytes, and the mean answer.
+knows blocks (it was written under ``least-work``) they are taken. A length it does not tell is
+taken from bytes: a quarter of the prompt's, and of the answer's as many a token as in those answers
+of its sort (streamed or at once) whose tokens it tells.
 """
 
 from collections.abc import Sequence
+from statistics import median
 
 import attrs
 
@@ -15,7 +17,12 @@ from trioroute.simulate.script import BYTES_PER_TOKEN, Request, Script, Turn
 
 SHARED_TOKENS = 1024
 ANSWER_TOKENS = 200
-"""An answer's length where a log knows none at all (chosen)."""
+"""An answer's length where a log knows neither tokens nor bytes (chosen)."""
+
+STREAM_BYTES, WHOLE_BYTES = 220.0, 5.0
+"""Bytes of an answer a token, where a log tells the tokens of none of its sort: a chunk of vLLM's
+stream with a short model name, and plain text with some JSON around it (chosen). A fitted engine
+makes up for what is wrong with them, as they are the same for all answers."""
 
 
 @attrs.define(slots=True)
@@ -39,6 +46,7 @@ class Recorded:
     retried: bool = False
     ttfb_ms: int | None = None
     duration_ms: int | None = None
+    answer_bytes: int | None = None
 
     @property
     def end_ms(self) -> int | None:
@@ -53,14 +61,33 @@ class Recorded:
         return self.duration_ms - self.ttfb_ms >= max(2, self.answer_tokens or 0)
 
 
+def answer_lengths(seen: Sequence[Recorded]) -> list[int]:
+    """Tokens of every answer, as far as the log tells or lets suppose."""
+    known = [one.answer_tokens for one in seen if one.answer_tokens]
+    mean = round(sum(known) / len(known)) if known else ANSWER_TOKENS
+    rates = {}
+    for streamed, chosen in ((True, STREAM_BYTES), (False, WHOLE_BYTES)):
+        told = [
+            one.answer_bytes / one.answer_tokens
+            for one in seen
+            if one.answer_bytes and one.answer_tokens and one.streamed == streamed
+        ]
+        rates[streamed] = median(told) if told else chosen
+    return [
+        one.answer_tokens
+        or (max(1, round(one.answer_bytes / rates[one.streamed])) if one.answer_bytes else mean)
+        for one in seen
+    ]
+
+
 def supposed(seen: Sequence[Recorded]) -> list[Request]:
     """Give every request its lengths and its blocks; the order stays."""
-    known = [one.answer_tokens for one in seen if one.answer_tokens]
-    answer = round(sum(known) / len(known)) if known else ANSWER_TOKENS
+    lengths = answer_lengths(seen)
     texts: dict[str, list[int]] = {}
+    before: dict[str, tuple[int, int]] = {}
     next_block = 0
     requests: list[Request] = []
-    for one in seen:
+    for one, length in zip(seen, lengths, strict=True):
         prompt = one.prompt_tokens or max(1, one.prompt_bytes // BYTES_PER_TOKEN)
         shared = texts.setdefault(f"prefix {one.prefix}", []) if one.prefix else []
         text = texts.setdefault(f"session {one.session}", []) if one.session else []
@@ -71,8 +98,10 @@ def supposed(seen: Sequence[Recorded]) -> list[Request]:
                 grown.append(next_block)
                 next_block += 1
         full = one.blocks or tuple(text[: prompt // BLOCK_TOKENS])
-        length = one.answer_tokens or answer
-        requests.append(Request(one.name, prompt, length, full, one.session, one.prefix))
+        follows = before.get(one.session or "", (0, 0))
+        requests.append(Request(one.name, prompt, length, full, one.session, one.prefix, follows))
+        if one.session is not None:
+            before[one.session] = (prompt // BLOCK_TOKENS, prompt + length)
     return requests
 
 

@@ -26,7 +26,9 @@ class Request:
     """One prompt and the answer it will get.
 
     ``blocks``: ids of its full 512-token blocks, each standing for its whole prefix; they may go
-    on past the prompt where the text that follows the answer is known to hold it.
+    on past the prompt where the text that follows the answer is known to hold it. ``follows``: full
+    blocks of the prompt it goes on from, and tokens of that one and its answer; where an engine has
+    the blocks it has the tokens too, as real blocks are smaller.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Request:
     blocks: tuple[int, ...]
     session: str | None = None
     prefix: str | None = None
+    follows: tuple[int, int] = (0, 0)
 
     @property
     def named_blocks(self) -> tuple[int, ...]:

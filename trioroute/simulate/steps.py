@@ -3,6 +3,7 @@
 import attrs
 
 from trioroute.simulate.profiles import BLOCK_TOKENS
+from trioroute.simulate.script import Request
 
 SPEED_M = 1000
 """Thousandths: the slowness of a healthy replica."""
@@ -20,6 +21,7 @@ class Sequence:
     prompt_tokens: int
     output_tokens: int
     blocks: tuple[int, ...]
+    follows: tuple[int, int] = (0, 0)
     computed: int = 0
     generated: int = 0
     cached_tokens: int = 0
@@ -34,6 +36,12 @@ class Sequence:
     def target(self) -> int:
         """Tokens to compute before it can decode: after a preemption its own answer too."""
         return self.prompt_tokens + self.generated
+
+    def known(self, hits: int) -> int:
+        """Tokens that need not be computed where its first ``hits`` blocks are cached, by what it
+        goes on from (``Request.follows``); the last one always is."""
+        blocks, tokens = self.follows
+        return min(tokens, self.target - 1) if 0 < blocks <= hits else 0
 
 
 @attrs.define(eq=False, slots=True)
@@ -72,6 +80,10 @@ class Progress:
 
     first: list[Sequence] = attrs.field(factory=list)
     done: list[Sequence] = attrs.field(factory=list)
+
+
+def sequence_of(request: Request) -> Sequence:
+    return Sequence(request.prompt_tokens, request.output_tokens, request.blocks, request.follows)
 
 
 def blocks_for(tokens: int) -> int:

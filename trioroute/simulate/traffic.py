@@ -23,7 +23,7 @@ from trioroute.simulate.clock import MS_NS, Clock
 from trioroute.simulate.fleet import SimReplica
 from trioroute.simulate.measures import Measures
 from trioroute.simulate.script import BYTES_PER_TOKEN, MODEL, Request, Script
-from trioroute.simulate.steps import Sequence
+from trioroute.simulate.steps import Sequence, sequence_of
 
 
 @attrs.define(eq=False, slots=True)
@@ -141,7 +141,7 @@ class Traffic:
         if not replica.engine.fits(request.prompt_tokens, request.output_tokens):
             self._finish(journey, "client_error", "status", status=400)
             return
-        sequence = Sequence(request.prompt_tokens, request.output_tokens, request.blocks)
+        sequence = sequence_of(request)
         journey.sequence = sequence
         self._journeys[id(sequence)] = journey
         limit_ms = self._router.state.settings.timeouts.first_byte_ms
