@@ -12,6 +12,7 @@ from eventlog.snapshots import BadSnapshot, Snapshots, Warn
 from trioroute.events import Gap, decode
 from trioroute.projections import State, apply
 from trioroute.projections.freeze import CannotThaw, thaw
+from trioroute.rare_gc import rare_gc
 from trioroute.snapshot import FOLD, parse
 
 PAGE = 2000
@@ -34,6 +35,7 @@ class Recovered:
     lost: int = 0
 
 
+@rare_gc()
 def recover(
     reader: LogReader, stream: str, snapshots: Snapshots | None = None, warn: Warn | None = None
 ) -> Recovered:

@@ -16,6 +16,7 @@ FLOORS = {
     "router": 3,
     "snapshot": 4,
     "row_index": 4,
+    "rare_gc": 0,
     "archived": 4,
     "recovery": 5,
     "retain": 5,

@@ -11,6 +11,7 @@ import click
 from eventlog.errors import LogDamaged, LogError
 from eventlog.reading import SqliteReader
 from eventlog.snapshots import Snapshots
+from trioroute.rare_gc import rare_gc
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
 from trioroute.replay.words import plural
 from trioroute.row_index import index_of
@@ -68,7 +69,8 @@ def opened(log: Path, lenient: bool) -> Iterator[Source]:
         source = Source(reader, lenient)
         if log.is_dir():
             source.snapshots, source.index = Snapshots(log), index_of(log)
-        yield source
+        with rare_gc():
+            yield source
         for kind, times in source.skipped.items():
             click.echo(
                 f"Warning: passed over {plural(times, 'row')} of unknown kind {kind}", err=True

@@ -129,7 +129,7 @@ def dispatch(pins: Pins, at_ms: int, event: Dispatched) -> None:
         if pin is not None:
             pin.running = running
             _touch(pins.session, session, pin, at_ms)
-            if pin.replica == event.replica:
+            if pin.spills and pin.replica == event.replica:
                 _set_spills(pins, "session", session, pin, 0)
             if event.reason != "affinity:prefix":
                 return
@@ -137,7 +137,7 @@ def dispatch(pins: Pins, at_ms: int, event: Dispatched) -> None:
         pin = pins.prefix.get(event.prefix)
         if pin is not None:
             _touch(pins.prefix, event.prefix, pin, at_ms)
-            if pin.replica == event.replica:
+            if pin.spills and pin.replica == event.replica:
                 _set_spills(pins, "prefix", event.prefix, pin, 0)
 
 

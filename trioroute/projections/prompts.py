@@ -252,7 +252,7 @@ def land(prompts: Prompts, number: int, replica: str, at_ms: int, event: Release
     ``event`` is None for one that failed or was orphaned.
     """
     promise = prompts.promises.pop(number, None)
-    sent = prompts.sent.get(replica)
+    sent = prompts.sent.get(replica) if promise is not None else None
     if promise is None or sent is None:
         return
     owed = sent.owed_at(at_ms)

@@ -3,6 +3,7 @@
 Rebuilt from the log, so they survive a restart and cannot tell another story than the log.
 """
 
+from bisect import bisect_left
 from collections import deque
 
 import attrs
@@ -43,12 +44,7 @@ class Histogram:
     sum_ms: int = 0
 
     def add(self, value_ms: int) -> None:
-        at = 0
-        for bound in BOUNDS_MS:
-            if value_ms <= bound:
-                break
-            at += 1
-        self.counts[at] += 1
+        self.counts[bisect_left(BOUNDS_MS, value_ms)] += 1
         self.sum_ms += value_ms
 
 
@@ -88,7 +84,7 @@ class Tally:
         return total
 
 
-def _add(counter: Counter, *labels: str, by: int = 1) -> None:
+def _add(counter: Counter, labels: tuple[str, ...], by: int = 1) -> None:
     counter[labels] = counter.get(labels, 0) + by
 
 
@@ -100,7 +96,7 @@ def _histogram(of: dict[str, Histogram], model: str) -> Histogram:
 
 
 def dispatch(tally: Tally, at_ms: int, event: Dispatched) -> None:
-    _add(tally.dispatches, event.replica, event.reason)
+    _add(tally.dispatches, (event.replica, event.reason))
     slot = at_ms // SHARE_SLOT_MS
     counts = tally.share.get(slot)
     if counts is None:
@@ -113,50 +109,50 @@ def dispatch(tally: Tally, at_ms: int, event: Dispatched) -> None:
 def fail(tally: Tally, event: Failed) -> None:
     """Every failed attempt but the router's own is followed by another one."""
     if event.blame != "router":
-        _add(tally.retries, event.cause)
+        _add(tally.retries, (event.cause,))
 
 
 def release(tally: Tally, event: Released, flight: Flight) -> None:
     model = flight.model
-    _add(tally.requests, model, event.outcome)
+    _add(tally.requests, (model, event.outcome))
     if event.prompt_tokens is not None:
-        _add(tally.tokens, model, "prompt", by=event.prompt_tokens)
+        _add(tally.tokens, (model, "prompt"), event.prompt_tokens)
     if event.completion_tokens is not None:
-        _add(tally.tokens, model, "completion", by=event.completion_tokens)
+        _add(tally.tokens, (model, "completion"), event.completion_tokens)
     if event.ttfb_ms is not None:
         _histogram(tally.ttfb, model).add(event.ttfb_ms)
     _histogram(tally.duration, model).add(event.duration_ms)
 
 
 def orphan(tally: Tally, flight: Flight) -> None:
-    _add(tally.requests, flight.model, "unknown")
+    _add(tally.requests, (flight.model, "unknown"))
 
 
 def refuse(tally: Tally, model: str) -> None:
-    _add(tally.requests, model, "refused")
+    _add(tally.requests, (model, "refused"))
 
 
 def spill(tally: Tally, event: Spilled) -> None:
-    _add(tally.spills, event.kind)
+    _add(tally.spills, (event.kind,))
 
 
 def rebind(tally: Tally, event: Rebound) -> None:
-    _add(tally.rebinds, event.cause)
+    _add(tally.rebinds, (event.cause,))
 
 
 def eject(tally: Tally, event: Ejected) -> None:
-    _add(tally.ejections, event.replica, event.cause)
+    _add(tally.ejections, (event.replica, event.cause))
 
 
 def read(tally: Tally, event: Scraped) -> None:
     for name in event.readings:
-        _add(tally.scrapes, name, "ok")
+        _add(tally.scrapes, (name, "ok"))
     for name in event.same:
-        _add(tally.scrapes, name, "ok")
+        _add(tally.scrapes, (name, "ok"))
 
 
 def scrape_failed(tally: Tally, replica: str) -> None:
-    _add(tally.scrapes, replica, "failed")
+    _add(tally.scrapes, (replica, "failed"))
 
 
 def sample_imbalance(tally: Tally, at_ms: int, value_m: int) -> None:

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 
 from eventlog import LogDamaged, LogError
 from trioroute.events import UnreadableEvent
+from trioroute.rare_gc import rare_gc
 from trioroute.replay.present import console_for
 
 CHECK_FAILED = 1
@@ -25,7 +26,8 @@ json_option = click.option("--json", "as_data", is_flag=True, help="The same as 
 def failures() -> Iterator[None]:
     """Errors become one line on stderr and an exit code: 1 for damage, 2 for what cannot be."""
     try:
-        yield
+        with rare_gc():
+            yield
     except LogDamaged as error:
         stop(str(error), CHECK_FAILED)
     except BrokenPipeError:
