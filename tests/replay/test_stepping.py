@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from eventlog.memory import MemoryStore
 from tests.replay.rig import STREAM, busy_day, source_of, store_of, written_log
 from tests.replay.test_command import run
+from trioroute.cli.replay import replay_command
 from trioroute.cli.replay_live import line_of, walk_by_keys, watch
 from trioroute.events.codec import KINDS
 from trioroute.projections.digest import digest
@@ -114,11 +116,13 @@ def test_watching_prints_what_comes_and_nothing_before(
     assert all(one["event"] == entries[one["seq"] - 1].kind for one in told)
 
 
-def test_stepping_needs_a_terminal(tmp_path: Path) -> None:
-    log = written_log(tmp_path / "log", busy_day(20))
-    result = run(log, "--step", "end")
-    assert result.exit_code == 2
-    assert "standard input is none" in result.stderr
+def test_keys_come_from_a_pipe_too(tmp_path: Path) -> None:
+    log = written_log(tmp_path / "log", busy_day(60))
+    asked = [str(log), "--step", "start"]
+    result = CliRunner().invoke(replay_command, asked, input="n\ne\n?")
+    assert result.exit_code == 0
+    assert "EJECTED for at least 30 s" in result.stdout
+    assert result.stdout.count("n next, p back") == 2  # once for the "?", and the end is q
     assert run(log, "--step", "end", "--json").exit_code == 2
     missing = run(log, "--step", "r1/99999")
     assert missing.exit_code == 2

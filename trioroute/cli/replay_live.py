@@ -18,7 +18,7 @@ from trioroute.replay.explain import seen_at
 from trioroute.replay.find import parse_decision
 from trioroute.replay.followed import as_fields
 from trioroute.replay.present import console_for, replica_table, say
-from trioroute.replay.read import BadQuestion, NotFound, Source, decision_name
+from trioroute.replay.read import NotFound, Source, decision_name
 from trioroute.replay.stepping import SOUGHT, Stepper, find_seq
 
 POLL_S = 0.5
@@ -79,11 +79,17 @@ def start_of(source: Source, text: str) -> int:
 
 
 def step(source: Source, text: str) -> None:
-    """Walk from PLACE on, one key a step, until q. Raises BadQuestion without a terminal."""
+    """Walk from PLACE on, one key a step, until q. From a pipe the keys are its letters, and its
+    end is q."""
     seq = start_of(source, text)
-    if not sys.stdin.isatty():
-        raise BadQuestion("--step reads keys from a terminal, and standard input is none")
-    walk_by_keys(source, seq, lambda: click.getchar())
+    walk_by_keys(source, seq, click.getchar if sys.stdin.isatty() else _piped_key)
+
+
+def _piped_key() -> str:
+    """The next letter; the ends of lines are none."""
+    while (key := sys.stdin.read(1)) in ("\n", "\r"):
+        pass
+    return key
 
 
 def walk_by_keys(source: Source, seq: int, key: Callable[[], str]) -> None:

@@ -68,15 +68,17 @@ def phase_of(state: State, struck: Iterable[str]) -> tuple[str, str]:
 
     ``struck`` are ejected replicas on which requests of before the eject still run.
     """
-    out, probing, away = [], [], []
+    out, probing, draining, asleep = [], [], [], []
     for name in state.fleet.replicas:
         standing = state.standing(name)
         if standing == "EJECTED":
             out.append(name)
         elif standing == "PROBING":
             probing.append(name)
-        elif standing == "DRAINING" or (standing == "JOINING" and state.health[name].asleep):
-            away.append(name)
+        elif standing == "DRAINING":
+            draining.append(name)
+        elif standing == "JOINING" and state.health[name].asleep:
+            asleep.append(name)
     again = [name for name in (*out, *probing) if state.health[name].n >= 2]
     if again:
         n = max(state.health[name].n for name in again)
@@ -84,9 +86,9 @@ def phase_of(state: State, struck: Iterable[str]) -> tuple[str, str]:
     caught = [name for name in struck if name in out]
     if caught:
         return "eject", f"{_names(caught)} ejected, its requests are still running or given up"
-    if out or away:
-        words = [f"{_names(out)} EJECTED"] if out else []
-        words += [f"{_names(away)} draining or asleep"] if away else []
+    away = ((out, "EJECTED"), (draining, "draining"), (asleep, "asleep"))
+    words = [f"{_names(names)} {word}" for names, word in away if names]
+    if words:
         return "reduced capacity", ", ".join(words)
     if probing:
         return "recovery", f"{_names(probing)} PROBING"

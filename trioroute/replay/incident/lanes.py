@@ -18,15 +18,18 @@ def lane_state(state: State, name: str) -> str:
 
 @attrs.define
 class Lanes:
-    """``open`` holds by replica its state and since when it is in it."""
+    """``open`` holds by replica its state and since when it is in it; ``order`` is that in which
+    they joined, which is the configuration's."""
 
     done: list[Lane] = attrs.field(factory=list)
     open: dict[str, tuple[str, int]] = attrs.field(factory=dict)
+    order: dict[str, None] = attrs.field(factory=dict)
 
     def look(self, state: State, at_ms: int) -> None:
         for name in [name for name in self.open if name not in state.fleet.replicas]:
             self._close(name, at_ms)
         for name in state.fleet.replicas:
+            self.order.setdefault(name)
             word = lane_state(state, name)
             if self.open.get(name, ("", 0))[0] != word:
                 self._close(name, at_ms)
@@ -35,7 +38,8 @@ class Lanes:
     def finish(self, to_ms: int) -> list[Lane]:
         for name in list(self.open):
             self._close(name, to_ms)
-        return self.done
+        places = {name: place for place, name in enumerate(self.order)}
+        return sorted(self.done, key=lambda lane: (places[lane.replica], lane.from_ms))
 
     def _close(self, name: str, at_ms: int) -> None:
         word, since_ms = self.open.pop(name, ("", at_ms))

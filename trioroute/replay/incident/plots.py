@@ -10,22 +10,36 @@ WIDTH, LEFT, HEIGHT, LANE = 960, 120, 140, 20
 REPLICAS_MAX = 24
 """Replicas that have a colour of their own in plots; the others are one, in grey."""
 
+# The colours of Okabe and Ito: people with any colour vision tell them apart, on white and black.
+ORANGE, SKY, GREEN, BLUE = "#e69f00", "#56b4e9", "#009e73", "#0072b2"
+VERMILION, PURPLE, GREY, YELLOW = "#d55e00", "#cc79a7", "#8f979f", "#f0e442"
+
 STATES = {
-    "LIVE": "#4c9a5f",
-    "PROBING": "#e0a526",
-    "EJECTED": "#c4413a",
-    "DRAINING": "#8a6fb0",
-    "JOINING": "#9aa3ad",
+    "LIVE": GREEN,
+    "PROBING": YELLOW,
+    "EJECTED": VERMILION,
+    "DRAINING": PURPLE,
+    "ASLEEP": SKY,
+    "JOINING": GREY,
 }
 PHASES = {
-    "normal": "#e6f1e8",
-    "eject": "#e58f8a",
-    "reduced capacity": "#f2c7a0",
-    "flapping": "#d9a0d0",
-    "overload": "#d6604d",
-    "recovery": "#f3e2a0",
-    "restart": "#555b63",
+    "normal": GREEN,
+    "eject": VERMILION,
+    "reduced capacity": ORANGE,
+    "flapping": PURPLE,
+    "overload": SKY,
+    "recovery": YELLOW,
+    "restart": GREY,
 }
+REPLICAS = (SKY, ORANGE, GREEN, PURPLE, VERMILION, YELLOW, BLUE, GREY)
+"""Of the plots by replica; beyond eight again, fainter and with dashed lines."""
+
+NAME_MAX = 17
+
+LETTER = 7
+"""Width of a letter in a lane: a state is written into what is long enough for it."""
+
+IN_FLIGHT = "In flight by replica (the most in each step)"
 _OTHERS = "others"
 
 
@@ -35,24 +49,31 @@ def plots_of(told: Incident) -> list[tuple[str, str]]:
     return [
         ("Phases and states", _lanes(told)),
         ("Share of traffic", _shares(told, names)),
-        ("In flight by replica (the most in each step)", _lines(told, names)),
-        ("Errors", _bars(told, {"failed": "#c4413a", "refused": "#7b3294", "retried": "#e0a526"})),
-        ("Spills and rebinds", _bars(told, {"spills": "#2b7bba", "rebinds": "#1b3a5c"})),
+        (IN_FLIGHT, _lines(told, names)),
+        ("Errors", _bars(told, {"failed": VERMILION, "refused": SKY, "retried": YELLOW})),
+        ("Spills and rebinds", _bars(told, {"spills": SKY, "rebinds": ORANGE})),
     ]
 
 
 def replicas_of(told: Incident) -> list[str]:
-    """Those with most traffic first; more than have colours are ``others``."""
+    """Those with most traffic, in the configuration's order; more than have colours are others."""
     count: dict[str, int] = {}
     for step in told.steps:
         for name, number in step.dispatches.items():
             count[name] = count.get(name, 0) + number
-    return sorted(count, key=lambda name: (-count[name], name))[:REPLICAS_MAX]
+    most = sorted(count, key=lambda name: (-count[name], name))[:REPLICAS_MAX]
+    order = list(dict.fromkeys(lane.replica for lane in told.lanes))
+    return sorted(most, key=lambda name: (order.index(name) if name in order else len(order), name))
 
 
 def colour(place: int) -> str:
-    """Apart from each other by the golden angle."""
-    return f"hsl({place * 137 % 360} 55% {42 + place % 3 * 8}%)"
+    """A CSS colour; of eight replicas each has another one, of the next eight a fainter one."""
+    fill = REPLICAS[place % len(REPLICAS)]
+    return fill + ("", "b0", "70")[min(place // len(REPLICAS), 2)]
+
+
+def _dashes(place: int) -> str:
+    return ("", "6 3", "2 3")[min(place // len(REPLICAS), 2)]
 
 
 def _x(told: Incident, at_ms: int) -> float:
@@ -68,8 +89,21 @@ def _rect(x: float, y: float, width: float, height: float, fill: str, title: str
     )
 
 
+def _stretch(x: float, y: float, end: float, fill: str, name: str, title: str) -> str:
+    """A stretch of a lane, with its name in it where there is room."""
+    made = _rect(x, y, end - x, LANE - 4, fill, title)
+    if end - x < LETTER * len(name) + 4:
+        return made
+    return made + f'<text class="in" x="{x + 4:.1f}" y="{y + 12:.1f}">{escape(name)}</text>'
+
+
 def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def shortened(name: str) -> str:
+    """As much of a name as stands beside a lane; the tooltip has all of it."""
+    return name if len(name) <= NAME_MAX else f"{name[: NAME_MAX - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _svg(height: float, inner: Iterable[str], told: Incident, label: str) -> str:
@@ -89,15 +123,15 @@ def _lanes(told: Incident) -> str:
     for phase in told.phases:
         x, end = _x(told, phase.from_ms), _x(told, phase.to_ms)
         title = f"{phase.name} from {clock_time(phase.from_ms)}: {phase.why}"
-        made.append(_rect(x, 2, end - x, LANE - 4, PHASES.get(phase.name, "#ccc"), title))
+        made.append(_stretch(x, 2, end, PHASES.get(phase.name, GREY), phase.name, title))
     rows = {name: place for place, name in enumerate(dict.fromkeys(r.replica for r in told.lanes))}
     for name, place in rows.items():
-        made.append(_text(LEFT - 8, LANE * (place + 1) + 14, name[:18], "end"))
+        made.append(_text(LEFT - 8, LANE * (place + 1) + 14, shortened(name), "end"))
     for lane in told.lanes:
         x, end = _x(told, lane.from_ms), _x(told, lane.to_ms)
         y = LANE * (rows[lane.replica] + 1) + 2
         title = f"{lane.replica} {lane.state} from {clock_time(lane.from_ms)}"
-        made.append(_rect(x, y, end - x, LANE - 4, STATES.get(lane.state, "#ccc"), title))
+        made.append(_stretch(x, y, end, STATES.get(lane.state, GREY), lane.state, title))
     return _svg(LANE * (len(rows) + 1) + 22, made, told, "phases and states as lanes")
 
 
@@ -116,7 +150,7 @@ def _shares(told: Incident, names: list[str]) -> str:
         for place, (name, number) in enumerate(_of(step, step.dispatches, names)):
             if number:
                 tall = HEIGHT * number / total
-                fill = colour(place) if name in names else "#9aa3ad"
+                fill = colour(place) if name in names else GREY
                 title = f"{name}: {number} of {total} at {clock_time(step.at_ms)}"
                 made.append(_rect(x, y, end - x, tall, fill, title))
                 y += tall
@@ -135,7 +169,8 @@ def _lines(told: Incident, names: list[str]) -> str:
         )
         made.append(
             f'<polyline points="{points}" fill="none" stroke="{colour(place)}" '
-            f'stroke-width="1.5"><title>{escape(name)}</title></polyline>'
+            f'stroke-width="1.5" stroke-dasharray="{_dashes(place)}">'
+            f"<title>{escape(name)}</title></polyline>"
         )
     made += [_text(LEFT - 8, 10, str(most), "end"), _text(LEFT - 8, HEIGHT, "0", "end")]
     return _svg(HEIGHT + 22, made, told, "requests in flight by replica")
