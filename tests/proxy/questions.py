@@ -3,32 +3,30 @@
 import json
 from typing import Any
 
-from trioroute.events.sections import Pins
+from tests.rig import settings
 from trioroute.proxy.bodies.facts import Facts, Nameless, Question, read_facts
 from trioroute.proxy.body import UnusableBody
 from trioroute.proxy.errors import RouterError
+from trioroute.proxy.headers import RawHeaders
+from trioroute.proxy.paths import Route
 
 SECRET = b"s" * 32
 JSON = (b"content-type", b"application/json")
 TEXT = 'a line of "code" with \\ and\n\t tabs, é '
 
 
-def question(**fields: Any) -> Question:
-    """What a chat's body is asked where there is one pool."""
-    usual: dict[str, Any] = {
-        "headers": [JSON],
-        "inference": True,
-        "model": None,
-        "response_id": None,
-        "project": "",
-        "otherwise": "m",
-        "aliases": {},
-        "pins": Pins(),
-        "limit": 64 << 20,
-        "with_blocks": False,
-        "secret": SECRET,
-    }
-    return Question(**usual | fields)
+def question(
+    headers: RawHeaders = (JSON,),
+    inference: bool = True,
+    model: str | None = None,
+    response_id: str | None = None,
+    project: str = "",
+    otherwise: str | None = "m",
+    **sections: dict[str, Any],
+) -> Question:
+    """What a chat's body is asked where there is one pool; ``sections`` as in tests/rig.py."""
+    route = Route(True, inference, model=model, response_id=response_id)
+    return Question(list(headers), route, project, otherwise, settings(**sections), SECRET)
 
 
 def prompt(size: int, **fields: object) -> bytes:

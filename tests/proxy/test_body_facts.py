@@ -3,12 +3,12 @@
 import gzip
 import random
 
+import attrs
 import pytest
 
 from tests.proxy.mutations import CASES, TIMEOUT_S, cases
 from tests.proxy.questions import JSON, SECRET, prompt, question, read_here
 from tests.proxy.test_fuzz_readers import BODIES, FORM, IN_BODIES, IN_FORM
-from trioroute.events.sections import Pins
 from trioroute.policy.keys import digest_key
 from trioroute.policy.profile import Profile
 from trioroute.proxy.bodies.facts import Facts, Nameless
@@ -27,7 +27,7 @@ from trioroute.proxy.errors import RouterError
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
 
 KINDS = (b"application/json", b"multipart/form-data; boundary=b", b"text/plain", b"\xff/json")
-SESSIONS = (b"x-session-id", b"session-id", b"x-unasked")
+SESSIONS = (b"x-session-id", b"session-id", b"x-unasked", b"x-project-id")
 
 
 async def test_fuzz_the_body_reader_finds_what_this_process_finds() -> None:
@@ -50,10 +50,10 @@ async def test_fuzz_the_body_reader_finds_what_this_process_finds() -> None:
                 response_id=chance.choice((None, None, "resp_1")),
                 project=chance.choice(("", "p")),
                 otherwise=chance.choice(("", "m", None)),
-                aliases=chance.choice(({}, {"m": "n", "n": "o"})),
-                pins=Pins(prefix_chars=chance.choice((2, 4096))),
-                limit=chance.choice((100, 64 << 20)),
-                with_blocks=chance.random() < 0.5,
+                models={"aliases": chance.choice(({}, {"m": "n", "n": "o"}))},
+                pins={"prefix_chars": chance.choice((2, 4096))},
+                server={"max_body_bytes": chance.choice((100, 64 << 20))},
+                policy={"name": chance.choice(("soft-sticky", "least-work"))},
             )
             here = read_here(asked, body)
             assert (await child.ask(pack_question(asked, len(body)), body)).found == here, (
@@ -68,7 +68,7 @@ async def test_fuzz_the_body_reader_finds_what_this_process_finds() -> None:
 
 
 async def test_the_blocks_of_a_large_prompt_are_the_same_there() -> None:
-    asked = question(with_blocks=True)
+    asked = question(policy={"name": "least-work"})
     child = await start()
     try:
         for body in (prompt(3_000_000), prompt(300_000, tools=[{"a": ["b"] * 1000}], stream=True)):
@@ -82,14 +82,14 @@ async def test_the_blocks_of_a_large_prompt_are_the_same_there() -> None:
 
 def test_a_question_and_an_answer_survive_the_socket() -> None:
     headers = [JSON, (b"x-session-id", b"\xff\x00"), (b"authorization", b"Bearer secret")]
-    asked = question(headers=headers, aliases={"a": "\ud800"})
+    asked = question(headers, models={"aliases": {"a": "\ud800"}}, pins={"prefix_chars": 7})
     data = pack_question(asked, 7)
     words, size = QUESTION.unpack(data[: QUESTION.size])
     assert (size, len(data)) == (7, QUESTION.size + words)
     assert b"authorization" not in data
     back = unpack_question(data[QUESTION.size :])
     assert [*back.headers] == headers[:2]
-    assert (back.aliases, back.secret, back.pins) == ({"a": "\ud800"}, SECRET, asked.pins)
+    assert attrs.evolve(back, headers=headers) == asked
     for found in (
         Facts(Profile("\ud800", 5, None, "x", "y", (1, 1 << 47)), True),
         Nameless(None),
@@ -116,8 +116,8 @@ def test_a_follow_up_without_a_model_names_the_response() -> None:
 
 def test_there_is_nothing_to_read_in_a_mere_file() -> None:
     for kind, size in ((b"audio/wav", 0), (b"Multipart/form-data; boundary=b", 5), (JSON[1], 5)):
-        assert question(headers=[(b"content-type", kind)]).size_of(b"x" * 5, 1000) == size
-    assert question(headers=[]).size_of(b"x" * 5, 1000) == 5
+        assert question(headers=[(b"content-type", kind)]).size_of(b"x" * 5, 5) == size
+    assert question(headers=[]).size_of(b"x" * 5, 5) == 5
 
 
 def test_of_a_compressed_body_counts_what_it_inflates_to() -> None:

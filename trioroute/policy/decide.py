@@ -58,7 +58,7 @@ def decide(state: State, command: c.Command, chooser: Chooser | None = None) -> 
 def _arrive(state: State, command: c.Arrive, choice: Choice) -> list[Event]:
     if choice.verdict == "chosen":
         dispatched = _dispatched(state, command, choice)
-        if asks_for_blocks(state):
+        if asks_for_blocks(state.settings):
             return [
                 _with_blocks(state, command, choice, dispatched)
             ]  # it makes no pins (RULES 9.6)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from trioroute.events import InForce
 from trioroute.policy.commands import Arrive
 from trioroute.policy.least_work import least_work
 from trioroute.policy.select import Choice, choose
@@ -18,6 +19,6 @@ def chooser_in_force(state: State) -> Chooser:
     return POLICIES[state.settings.policy.name]
 
 
-def asks_for_blocks(state: State) -> bool:
+def asks_for_blocks(settings: InForce) -> bool:
     """Whether the policy in force looks at the blocks of prompts, so that they must be made."""
-    return state.settings.policy.name == LEAST_WORK
+    return settings.policy.name == LEAST_WORK

@@ -36,7 +36,11 @@ class UnusableBody(Exception):
 
 def is_json(headers: RawHeaders) -> bool:
     """JSON is also what a client sends that names no type at all."""
-    kind = header_value(headers, b"content-type")
+    return is_json_type(header_value(headers, b"content-type"))
+
+
+def is_json_type(kind: bytes | None) -> bool:
+    """The same of the type alone."""
     return kind is None or b"json" in kind.lower()
 
 

@@ -5,10 +5,9 @@ The body itself is read by ``bodies``, without any state.
 
 import attrs
 
-from trioroute.policy.policies import asks_for_blocks
 from trioroute.projections import State
-from trioroute.proxy.bodies.facts import Nameless, Question, header_text, refused
-from trioroute.proxy.headers import RawHeaders, header_value
+from trioroute.proxy.bodies.facts import Nameless, Question, refused
+from trioroute.proxy.headers import RawHeaders
 from trioroute.proxy.paths import Route
 
 
@@ -22,25 +21,12 @@ class Intake:
     route: Route
     headers: RawHeaders
     project: str = ""
-    """Of the API key; it goes before the header, which anybody can send."""
 
     def question(self, model: str | None = None) -> Question:
         """``model`` is that of a request that names none; without it the only one there is."""
-        settings, route = self.state.settings, self.route
-        header = settings.pins.project_header.encode("latin-1")
-        return Question(
-            self.headers,
-            route.inference,
-            route.model,
-            route.response_id,
-            self.project or header_text(header_value(self.headers, header)) or "",
-            model if model is not None else self._only_model(),
-            settings.models.aliases,
-            settings.pins,
-            settings.server.max_body_bytes,
-            asks_for_blocks(self.state),
-            self.secret,
-        )
+        otherwise = model if model is not None else self._only_model()
+        settings = self.state.settings
+        return Question(self.headers, self.route, self.project, otherwise, settings, self.secret)
 
     def model_of(self, nameless: Nameless) -> str:
         """For a second question. Raises UnusableBody where nothing tells the model."""
@@ -58,8 +44,10 @@ class Intake:
 
     def _only_model(self) -> str | None:
         """It is "" while no replica has told its models."""
-        fleet = self.state.fleet
-        return fleet.only_model() if fleet.pools else ""
+        pools = self.state.fleet.pools
+        if len(pools) > 1:
+            return self.state.fleet.only_model()
+        return next(iter(pools), "")
 
     def _model_that_made(self, response: str | None) -> str | None:
         """A model of the replica that made a response: ``/v1/responses/{id}`` names none."""

@@ -109,7 +109,7 @@ class Traffic:
             attempt=journey.attempt,
             tried=journey.tried,
             earlier=journey.earlier,
-            blocks=request.named_blocks if asks_for_blocks(self._router.state) else (),
+            blocks=request.named_blocks if asks_for_blocks(self._router.state.settings) else (),
         )
 
     def _decide(self, journey: Journey) -> None:

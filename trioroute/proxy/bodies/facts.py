@@ -7,14 +7,16 @@ from collections.abc import Mapping
 
 import attrs
 
-from trioroute.events.sections import Pins
+from trioroute.events import InForce
 from trioroute.policy.blocks import prompt_blocks
 from trioroute.policy.keys import digest_key
+from trioroute.policy.policies import asks_for_blocks
 from trioroute.policy.profile import JsonObject, Profile, profile
 from trioroute.proxy.alias import Span, model_spans
-from trioroute.proxy.body import UnusableBody, is_json, multipart_model, plain_body, read_json
+from trioroute.proxy.body import UnusableBody, is_json_type, multipart_model, plain_body, read_json
 from trioroute.proxy.errors import RouterError
-from trioroute.proxy.headers import RawHeaders, header_value
+from trioroute.proxy.headers import RawHeaders
+from trioroute.proxy.paths import Route
 
 MODEL_NAME_MAX = 256
 
@@ -23,36 +25,38 @@ MODEL_NAME_MAX = 256
 class Question:
     """One request without its body; ``secret`` is the key of all digests.
 
-    ``inference``: it runs a prompt. ``model`` and ``response_id``: what its path names.
-    ``project``: "" without one. ``otherwise``: the model of a request that names none; None: there
-    are several. ``limit``: bytes that a compressed body may inflate to.
+    ``project``: of the API key, "" without one; it goes before the header, which anybody can send.
+    ``otherwise``: the model of a request that names none; None: there are several.
     """
 
     headers: RawHeaders
-    inference: bool
-    model: str | None
-    response_id: str | None
+    route: Route
     project: str
     otherwise: str | None
-    aliases: Mapping[str, str]
-    pins: Pins
-    limit: int
-    with_blocks: bool
+    settings: InForce
     secret: bytes = attrs.field(repr=False)
+    first: Mapping[bytes, bytes] = attrs.field(init=False, repr=False, eq=False)
+    """The first value of each header: a dozen names are asked for."""
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "first", dict(reversed(self.headers)))
 
     def size_of(self, body: bytes, enough: int) -> int:
         """How many bytes there are to read: 0 in an upload that is a mere file.
 
         A compressed body is inflated to see: one of over ``enough`` bytes counts as the largest.
         """
-        kind = header_value(self.headers, b"content-type")
-        if header_value(self.headers, b"content-encoding") is not None:
+        if b"content-encoding" in self.first:
             try:
                 return len(plain_body(self.headers, body, enough))
             except UnusableBody as unusable:
-                return self.limit if unusable.error.code == "body_too_large" else len(body)
+                too_large = unusable.error.code == "body_too_large"
+                return self.settings.server.max_body_bytes if too_large else len(body)
+        if len(body) < enough:
+            return len(body)
+        kind = self.first.get(b"content-type")
         form = kind is not None and kind.lower().startswith(b"multipart/")
-        return len(body) if form or is_json(self.headers) else 0
+        return len(body) if form or is_json_type(kind) else 0
 
 
 @attrs.frozen(slots=True)
@@ -78,8 +82,8 @@ class Nameless:
 def read_facts(question: Question, body: bytes) -> Facts | Nameless:
     """Raises UnusableBody where the body cannot be understood and has to be."""
     parsed, plain = _parsed(question, body)
-    first = dict(reversed(question.headers))  # a dozen names are asked for
-    response = question.response_id or parsed.get("previous_response_id")
+    route, settings = question.route, question.settings
+    response = route.response_id or parsed.get("previous_response_id")
     digest: str | None = None
     if isinstance(response, str):
         digest = digest_key(question.secret, "response", "", response)
@@ -88,27 +92,27 @@ def read_facts(question: Question, body: bytes) -> Facts | Nameless:
         return Nameless(digest)
 
     def header(name: str) -> str | None:
-        return header_text(first.get(name.encode("latin-1")))
+        return _text(question.first.get(name.encode("latin-1")))
 
     found = profile(
         parsed,
         header,
         model=model,
-        project=question.project,
-        settings=question.pins,
+        project=question.project or header(settings.pins.project_header) or "",
+        settings=settings.pins,
         secret=question.secret,
         response=digest,
     )
-    if question.with_blocks:
+    if asks_for_blocks(settings):
         blocks = prompt_blocks(parsed, model=model, secret=question.secret)
         found = attrs.evolve(found, blocks=blocks)
     spans: tuple[Span, ...] = ()
-    if question.model is None and model in question.aliases.values():
+    if route.model is None and model in settings.models.aliases.values():
         spans = model_spans(question.headers, plain, parsed)
-    return Facts(found, question.inference and parsed.get("stream") is True, spans)
+    return Facts(found, route.inference and parsed.get("stream") is True, spans)
 
 
-def header_text(value: bytes | None) -> str | None:
+def _text(value: bytes | None) -> str | None:
     """As text, so that a key is the same in a header, in a body and on a command line."""
     if value is None:
         return None
@@ -120,12 +124,14 @@ def header_text(value: bytes | None) -> str | None:
 
 def _parsed(question: Question, body: bytes) -> tuple[JsonObject, bytes]:
     """The body as an object, and what it was parsed from."""
-    json = is_json(question.headers)
-    must_be_json = question.inference and json
+    json = is_json_type(question.first.get(b"content-type"))
+    must_be_json = question.route.inference and json
     if not body and not must_be_json:
         return {}, b""
     try:
-        plain = plain_body(question.headers, body, question.limit)
+        plain = body
+        if b"content-encoding" in question.first:
+            plain = plain_body(question.headers, body, question.settings.server.max_body_bytes)
         if json:
             return read_json(plain), plain
     except UnusableBody:
@@ -138,14 +144,14 @@ def _parsed(question: Question, body: bytes) -> tuple[JsonObject, bytes]:
 
 def _model(question: Question, parsed: JsonObject) -> str | None:
     """The model that names the pool."""
-    named = question.model or parsed.get("model")
+    named = question.route.model or parsed.get("model")
     if named is not None and not isinstance(named, str):
         raise refused("invalid_request", "model must be a string")
     if not named:
         return question.otherwise
     if len(named) > MODEL_NAME_MAX:
         raise refused("model_not_found", f"no model has over {MODEL_NAME_MAX} characters")
-    return question.aliases.get(named, named)
+    return question.settings.models.aliases.get(named, named)
 
 
 def refused(code: str, message: str) -> UnusableBody:

@@ -31,15 +31,16 @@ class Answer:
     leaves: bool = False
 
 
-_converter = make_converter(detailed_validation=False)
+_converter = make_converter(detailed_validation=False, omit_if_default=True)
 _converter.register_unstructure_hook(bytes, lambda value: value.decode("latin-1"))
 _converter.register_structure_hook(bytes, lambda value, _: value.encode("latin-1"))
 
 
 def pack_question(question: Question, size: int) -> bytes:
     """Everything before the body, which has ``size`` bytes. Only headers that matter go along."""
-    wanted = {b"content-type", b"content-encoding"}
-    wanted |= {name.encode("latin-1") for name in question.pins.session_headers}
+    pins = question.settings.pins
+    asked = (*pins.session_headers, pins.project_header)
+    wanted = {b"content-type", b"content-encoding"} | {name.encode("latin-1") for name in asked}
     headers = [pair for pair in question.headers if pair[0] in wanted]
     words = _converter.dumps(attrs.evolve(question, headers=headers)).encode()
     return QUESTION.pack(len(words), size) + words

@@ -76,7 +76,7 @@ class BodyReader:
 
     async def facts(self, question: Question, body: bytes) -> Facts | Nameless:
         """Raises UnusableBody, ``overloaded`` where the child cannot read it."""
-        away = AWAY_WITH_ALIASES_BYTES if question.aliases else AWAY_BYTES
+        away = AWAY_WITH_ALIASES_BYTES if question.settings.models.aliases else AWAY_BYTES
         size = question.size_of(body, away)
         if size >= away and self._is_there_for(size):
             found = await self._ask(_Job(pack_question(question, len(body)), body))

@@ -1,6 +1,6 @@
 """One request on one connection, up to the head of its response."""
 
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Sequence
 
 import trio
 
@@ -50,7 +50,7 @@ class UpstreamExchange:
         body = self._request.body
         if not isinstance(body, bytes):
             self.replayable = False
-            await self._send_listening(memoryview(head), body)
+            await self._send_listening([memoryview(head)], body)
             return
         first = head + body if len(body) <= JOIN_BYTES else head
         try:
@@ -62,13 +62,14 @@ class UpstreamExchange:
             return
         self._sent = taken == len(head) + len(body)
         if not self._sent:
-            if first is head and taken >= len(head):
-                rest = memoryview(body)[taken - len(head) :]
-            else:
-                rest = memoryview(head + body)[taken:]
-            await self._send_listening(rest, None)
+            unsent = [memoryview(first)[taken:]]
+            if first is head:
+                unsent.append(memoryview(body)[max(0, taken - len(head)) :])
+            await self._send_listening(unsent, None)
 
-    async def _send_listening(self, first: memoryview, rest: AsyncIterable[bytes] | None) -> None:
+    async def _send_listening(
+        self, first: Sequence[memoryview], rest: AsyncIterable[bytes] | None
+    ) -> None:
         """Send what does not fit into the kernel's buffer, with an ear on the replica."""
         failure: Exception | None = None
         heard: UpstreamError | None = None
@@ -84,7 +85,8 @@ class UpstreamExchange:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(listen)
             try:
-                await self._wire.send_all(first)
+                for part in first:
+                    await self._wire.send_all(part)
                 if rest is not None:
                     await self._send_stream(rest)
                 self._sent = True
