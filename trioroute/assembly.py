@@ -106,6 +106,9 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
     )
     router = Router(state, journal, log_healthy=partial(_takes_again, journal))
     router.listeners.append(HealthNotes(state, in_force.log.path).listen)
+    router.listeners.append(
+        lambda told: timings.exemplars.note(told.first, told.events, state.at_ms)
+    )
     now_ms = running_clock()
     draw = random.Random().getrandbits  # seeded by the system; names and ties need no secret
     desk = Desk(

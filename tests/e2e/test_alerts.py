@@ -57,6 +57,7 @@ class Prometheus:
                 [
                     PROMETHEUS,
                     "--config.file=prometheus.yml",
+                    "--enable-feature=exemplar-storage",
                     "--storage.tsdb.path=data",
                     f"--web.listen-address=127.0.0.1:{port}",
                 ],
@@ -75,6 +76,13 @@ class Prometheus:
             for alert in found
             if alert["state"] == "firing" and alert["labels"]["instance"] == where
         }
+
+    def exemplars(self, query: str) -> list[dict[str, str]]:
+        """The labels of those that it stored for a series."""
+        asked: dict[str, str | float] = {"query": query, "start": time.time() - 600}
+        asked["end"] = time.time() + 60
+        answer = httpx.get(self.url + "/api/v1/query_exemplars", params=asked).raise_for_status()
+        return [one["labels"] for row in answer.json()["data"] for one in row["exemplars"]]
 
     def wait(self, router: RouterProcess, *names: str) -> None:
         wait_for(f"{names} to fire", lambda: set(names) <= self.firing(router), within_s=60)
@@ -172,3 +180,17 @@ def test_one_agent_that_holds_a_replica_is_told(fleet: Fleet, tmp_path: Path) ->
                 over.set()
             for agent in agents:
                 agent.result()
+
+
+def test_an_exemplar_in_prometheus_leads_to_the_decision(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.engine()
+    router = fleet.router().ready()
+    with prometheus_before(tmp_path / "prometheus", router) as prometheus:
+        told = httpx.post(router.url + "/v1/chat/completions", json=chat())
+        wanted = {"decision": told.headers["x-trioroute-decision"]}
+        for name in ("time_to_first_byte", "request_duration"):
+            query = f"trioroute_{name}_seconds_bucket"
+            ask = partial(prometheus.exemplars, query)
+            wait_for(query, lambda: wanted in ask())  # noqa: B023 - called before the next turn
+    found = httpx.get(f"{router.admin}/decisions/{wanted['decision']}")
+    assert found.json()["replica"] == "gpu1"

@@ -57,6 +57,9 @@ class Rig:
 
     def __attrs_post_init__(self) -> None:
         self.router = Router(State(), self.log)
+        self.router.listeners.append(
+            lambda told: self.timings.exemplars.note(told.first, told.events, self.state.at_ms)
+        )
         self.handle(Start, router="r1", release="0", rules=1)
         self.handle(Configure, settings=InForce())
 

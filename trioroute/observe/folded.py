@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import get_args
 
+from prometheus_client.core import Exemplar
+
 from trioroute.events.words import PinKind, Reason, RebindCause, ReplicaState
+from trioroute.observe.exemplars import ByModel, Last, merged
 from trioroute.observe.shapes import (
     Counter,
     Distribution,
@@ -46,15 +49,26 @@ def _by_word(counted: Counted, *start: str) -> Scalars:
     return ({(word,): 0 for word in start} | counted).items()
 
 
-def _spread(sight: Sight, kept: Mapping[str, HistogramMs]) -> Distributions:
+def _spread(sight: Sight, kept: Mapping[str, HistogramMs], lasts: ByModel) -> Distributions:
     sums: dict[str, tuple[list[int], int]] = {}
+    shared: dict[str, list[list[Last | None]]] = {}
     for model, one in kept.items():
         label = sight.model(model)
+        if model in lasts:
+            shared.setdefault(label, []).append(lasts[model])
         counts, total_ms = sums.get(label, ([0] * len(one.counts), 0))
         added = [a + b for a, b in zip(counts, one.counts, strict=True)]
         sums[label] = added, total_ms + one.sum_ms
     for label, (counts, total_ms) in sums.items():
-        yield (label,), Distribution(_LES, counts, total_ms / 1000)
+        told = [_exemplar(sight, last) for last in merged(shared.get(label, ()))]
+        yield (label,), Distribution(_LES, counts, total_ms / 1000, told)
+
+
+def _exemplar(sight: Sight, last: Last | None) -> Exemplar | None:
+    if last is None:
+        return None
+    decision = f"{sight.state.router}/{last.number}"
+    return Exemplar({"decision": decision}, last.value_ms / 1000, last.at_ms / 1000)
 
 
 def _states(sight: Sight) -> Scalars:
@@ -126,13 +140,13 @@ REQUESTS: tuple[Series, ...] = (
         "trioroute_time_to_first_byte_seconds",
         "From a request's dispatch to the first byte of its response.",
         _M,
-        lambda s: _spread(s, s.state.tally.ttfb),
+        lambda s: _spread(s, s.state.tally.ttfb, s.timings.exemplars.ttfb),
     ),
     Histogram(
         "trioroute_request_duration_seconds",
         "From a request's dispatch to the end of its response.",
         _M,
-        lambda s: _spread(s, s.state.tally.duration),
+        lambda s: _spread(s, s.state.tally.duration, s.timings.exemplars.duration),
     ),
     Counter(
         "trioroute_spills",

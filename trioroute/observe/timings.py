@@ -11,6 +11,8 @@ from typing import Protocol
 import attrs
 import trio
 
+from trioroute.observe.exemplars import Exemplars
+
 FINE_NS: tuple[int, ...] = (
     5_000,
     10_000,
@@ -155,6 +157,7 @@ class Timings:
     reload_failed: bool = False
     discovery: Mapping[str, SourceView] = attrs.field(factory=dict)
     upkeep: Mapping[str, TaskView] = attrs.field(factory=dict)
+    exemplars: Exemplars = attrs.field(factory=Exemplars)
 
     def log_committed(self, entries: int, seconds: float) -> None:
         """Fits the journal's ``on_commit``: entries of an append, seconds it took."""
