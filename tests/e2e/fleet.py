@@ -148,6 +148,11 @@ class RouterProcess(Process):
             under=self._under,
         )
 
+    def again(self, *, under: tuple[str, ...]) -> None:
+        """Start it once more, under another command."""
+        self._under = under
+        self.start()
+
     def ready(self) -> Self:
         def check() -> bool:
             assert self.popen.poll() is None, self.text()
