@@ -164,6 +164,40 @@ def test_export_chooses_by_time_kind_and_replica(log: Path) -> None:
     assert run("export", log, "--since", "then").exit_code == 2
 
 
+def test_export_into_a_file_says_what_it_wrote_and_names_a_replica_that_is_none(
+    log: Path, tmp_path: Path
+) -> None:
+    done = run("export", log, "--output", tmp_path / "all.jsonl")
+    count = len((tmp_path / "all.jsonl").read_bytes().splitlines())
+    assert done.stderr == f"wrote {count} events to {tmp_path / 'all.jsonl'}\n"
+    assert done.stdout == ""
+    typo = run("export", log, "--replica", "aa", "--replica", "a")
+    assert typo.exit_code == 0
+    assert typo.stdout
+    expected = "Warning: --replica aa: no event of these names it; did you mean a?\n"
+    assert typo.stderr == expected
+
+
+@pytest.mark.parametrize(
+    "told", [("--keep", "1K"), ("--keep", "-3"), ("--older-than", "1y"), ("--keep", "0")]
+)
+def test_prune_names_the_option_and_the_value_that_it_cannot_read(
+    log: Path, told: tuple[str, str]
+) -> None:
+    done = run("prune", log, *told)
+    assert done.exit_code == 2
+    option, value = told
+    assert f"Error: Invalid value for {option}: '{value}' is n" in done.stderr
+    assert "write" in done.stderr or "leave it out" in done.stderr
+
+
+def test_prune_says_in_a_dry_run_that_snapshots_would_be_made_first(log: Path) -> None:
+    done = run("prune", log, "--keep", "1KiB", "--dry-run")
+    assert "without --dry-run missing snapshots are made first" in done.stderr
+    assert "would go: nothing" in done.stdout
+    assert run("prune", log, "--keep", "1KiB").stdout.startswith("removed: log-1.sqlite, ")
+
+
 def test_archive_copies_a_log_that_is_being_written(log: Path, tmp_path: Path) -> None:
     with closing(SqliteStore.open(log)) as store:
         version = store.stream_version(STREAM)

@@ -135,7 +135,7 @@ def test_without_the_packages_a_router_says_how_to_have_them(fleet: Fleet, tmp_p
     done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, env=env, check=False)
     assert done.returncode == 2
     assert done.stderr == (
-        "trioroute: OTEL_EXPORTER_OTLP_ENDPOINT: asks for OpenTelemetry spans, and the packages for"
+        "Error: OTEL_EXPORTER_OTLP_ENDPOINT: asks for OpenTelemetry spans, and the packages for"
         " them are not installed; pip install 'trioroute[otel]', or set OTEL_SDK_DISABLED=true\n"
     )
     assert not (tmp_path / "trioroute-log").exists()

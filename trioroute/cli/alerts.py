@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from trioroute.cli.check import WRONG_CONFIG
+from trioroute.cli.failures import fail_for_all
 from trioroute.events.sections import Eject
 from trioroute.observe.alerts import rules_file
 from trioroute.settings import SettingsError, load
@@ -19,8 +20,7 @@ from trioroute.settings import SettingsError, load
     help="The router's settings file, if its cooldowns are not the defaults.",
 )
 @click.option("--grafana", is_flag=True, help="Print the Grafana board instead, to be imported.")
-@click.pass_context
-def alerts_command(context: click.Context, config: Path | None, grafana: bool) -> None:
+def alerts_command(config: Path | None, grafana: bool) -> None:
     """Print Prometheus alert rules for this router.
 
     Each rule says in its description what to look at. They suit a scrape interval of 5 to 30 s.
@@ -38,6 +38,5 @@ def alerts_command(context: click.Context, config: Path | None, grafana: bool) -
         try:
             eject = load(config, environ=os.environ).in_force.eject
         except SettingsError as error:
-            click.echo(str(error), err=True)
-            context.exit(WRONG_CONFIG)
+            fail_for_all(error.problems, WRONG_CONFIG)
     click.echo(rules_file(eject), nl=False)

@@ -1,6 +1,5 @@
 """The log a question is about: found, opened, and what goes wrong with it in words."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -11,6 +10,7 @@ import click
 from eventlog.errors import LogDamaged, LogError
 from eventlog.reading import SqliteReader
 from eventlog.snapshots import Snapshots
+from trioroute.cli.failures import fail, warn
 from trioroute.rare_gc import rare_gc
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
 from trioroute.replay.words import plural
@@ -28,18 +28,13 @@ def failures() -> Iterator[None]:
     try:
         yield
     except NotFound as error:
-        _stop(str(error), CHECK_FAILED)
+        fail(str(error), CHECK_FAILED)
     except LogDamaged as error:
-        _stop(str(error), CHECK_FAILED)
+        fail(str(error), CHECK_FAILED)
     except (CannotRead, LogError) as error:
-        _stop(str(error), CANNOT)
+        fail(str(error), CANNOT)
     except BadQuestion as error:
         raise click.UsageError(str(error)) from None
-
-
-def _stop(text: str, code: int) -> None:
-    click.echo(f"Error: {text}", err=True)
-    sys.exit(code)
 
 
 def _look_at(log: Path) -> None:
@@ -72,8 +67,6 @@ def opened(log: Path, lenient: bool) -> Iterator[Source]:
         with rare_gc():
             yield source
         for kind, times in source.skipped.items():
-            click.echo(
-                f"Warning: passed over {plural(times, 'row')} of unknown kind {kind}", err=True
-            )
+            warn(f"passed over {plural(times, 'row')} of unknown kind {kind}")
     finally:
         reader.close()

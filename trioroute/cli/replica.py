@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trioroute.cli.admin_port import admin_options, asking, no_answer, refusal
+from trioroute.cli.failures import fail, warn
 from trioroute.settings import BadValue, parse_replica_option
 
 VERBS = ("list", "add", "remove", "drain", "undrain", "eject")
@@ -52,11 +53,9 @@ def replica_command(
             answer = _ask(client, verb, name or "", why, now=now)
             told: Any = answer.json()
         except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as error:
-            click.echo(f"trioroute: {no_answer(admin, error)}", err=True)
-            sys.exit(1)
+            fail(no_answer(admin, error))
     if answer.is_error:
-        click.echo(f"trioroute: {refusal(told, answer.status_code)}", err=True)
-        sys.exit(1)
+        fail(refusal(told, answer.status_code))
     if as_json:
         click.echo(json.dumps(told["replicas"] if verb == "list" else told))
     elif verb == "list":
@@ -64,7 +63,7 @@ def replica_command(
     else:
         click.echo(f"{told['replica']}: {told['state']}, {told['in_flight']} in flight")
         if "note" in told:
-            click.echo(f"note: {told['note']}", err=True)
+            warn(told["note"])
 
 
 def _ask(client: httpx.Client, verb: str, name: str, why: str, *, now: bool) -> httpx.Response:

@@ -3,7 +3,6 @@
 import logging
 import os
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -15,7 +14,7 @@ import trio
 
 import trioroute
 from eventlog import LogError
-from trioroute.cli.failures import end_in_words
+from trioroute.cli.failures import end_in_words, fail_for_all
 from trioroute.events import UnreadableEvent
 from trioroute.process_log import take_over_stderr
 from trioroute.settings import Settings, SettingsError, load
@@ -69,9 +68,7 @@ def serve_command(
     try:
         settings = reread()
     except SettingsError as error:
-        for problem in error.problems:
-            click.echo(f"trioroute: {problem}", err=True)
-        sys.exit(2)
+        fail_for_all(error.problems, 2)
     if settings.no_replica:
         raise click.UsageError(_no_replica(config))
     take_over_stderr()

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.live import Live
 
 from trioroute.cli.admin_port import admin_options, asking, no_answer
+from trioroute.cli.failures import fail
 from trioroute.cli.top_view import frame
 from trioroute.cli.top_watch import Refused, Watched, follow, follow_for_ever, look
 
@@ -49,11 +50,9 @@ def top_command(
     try:
         trio.run(_top, console, asking(admin, token_env, ca_file), once, as_json, every_s)
     except* (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as group:
-        click.echo(f"trioroute: {no_answer(admin, _first(group))}", err=True)
-        sys.exit(1)
+        fail(no_answer(admin, _first(group)))
     except* Refused as group:
-        click.echo(f"trioroute: {_first(group)}", err=True)
-        sys.exit(1)
+        fail(str(_first(group)))
     except* (KeyboardInterrupt, BrokenPipeError):
         sys.exit(0)
 

@@ -9,11 +9,13 @@ import click
 
 from eventlog import Record
 from eventlog.reading import SqliteReader
+from trioroute.cli.failures import warn
 from trioroute.cli.log.chosen import OfReplicas
 from trioroute.cli.log.words import Bar, failures, log_argument
 from trioroute.events.codec import KINDS
 from trioroute.replay.clock import parse_point, utc_iso
 from trioroute.replay.read import BadQuestion
+from trioroute.replay.words import plural
 from trioroute.snapshot import rows_after
 
 EPILOG = """\b
@@ -55,13 +57,18 @@ def export_command(
         except BadQuestion as error:
             raise click.UsageError(str(error)) from None
         after = 0 if since_ms is None else reader.last_until(since_ms - 1)
-        rows = _chosen(rows_after(reader, after, head), since_ms, until_ms, kinds, replicas)
+        of_replicas = OfReplicas(replicas)
+        rows = _chosen(rows_after(reader, after, head), since_ms, until_ms, kinds, of_replicas)
         with Bar("exporting", shown=output is not None) as bar:
             if output is None:
-                _write(rows, sys.stdout.buffer, head, bar)
+                written = _write(rows, sys.stdout.buffer, head, bar)
             else:
                 with output.open("wb") as file:
-                    _write(rows, file, head, bar)
+                    written = _write(rows, file, head, bar)
+        for text in of_replicas.unmet():
+            warn(text)
+    if output is not None:
+        click.echo(f"wrote {plural(written, 'event')} to {output}", err=True)
 
 
 def _chosen(
@@ -69,15 +76,14 @@ def _chosen(
     since_ms: int | None,
     until_ms: int | None,
     kinds: tuple[str, ...],
-    replicas: tuple[str, ...],
+    of_replicas: OfReplicas,
 ) -> Iterator[Record]:
-    of_replicas = OfReplicas(replicas)
     for row in rows:
         if until_ms is not None and row.at_ms > until_ms:
             continue
         if since_ms is not None and row.at_ms < since_ms:
             continue
-        if replicas and not of_replicas.take(row):
+        if of_replicas and not of_replicas.take(row):
             continue
         if not kinds or row.kind in kinds:
             yield row
@@ -85,12 +91,14 @@ def _chosen(
 
 def _write(
     rows: Iterator[Record], file: BinaryIO, head: int, progress: Callable[[int, int], None]
-) -> None:
-    for number, row in enumerate(rows):
+) -> int:
+    number = 0
+    for number, row in enumerate(rows, 1):
         file.write(line(row))
         if number % 1000 == 0:
             progress(row.seq, head)
     file.flush()
+    return number
 
 
 def line(row: Record) -> bytes:

@@ -1,13 +1,15 @@
 """``trioroute log prune``: what retention does in a running router, by hand."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from eventlog.retention import Retention
 from trioroute.archived import DIRECTORY
-from trioroute.cli.log.words import Bar, failures, json_option, log_argument, warn
+from trioroute.cli.failures import warn
+from trioroute.cli.log.words import Bar, failures, json_option, log_argument
 from trioroute.replay.clock import now_ms
 from trioroute.retain import plan_retention, retire
 from trioroute.settings.errors import BadValue
@@ -45,13 +47,10 @@ def prune_command(
     """
     if older_than is None and keep is None:
         raise click.UsageError("say what may go: --older-than AGE, --keep SIZE, or both")
-    try:
-        limits = Retention(
-            parse_duration_ms(older_than) if older_than is not None else 0,
-            parse_size_bytes(keep) if keep is not None else 0,
-        )
-    except BadValue as error:
-        raise click.UsageError(f"{error}: write AGE as 14d or 12h, SIZE as 20GiB") from None
+    limits = Retention(
+        _limit("--older-than", older_than, parse_duration_ms),
+        _limit("--keep", keep, parse_size_bytes),
+    )
     archived_only = (log / DIRECTORY).is_dir() and not unarchived
     with failures():
         if not dry_run:
@@ -61,7 +60,8 @@ def prune_command(
         if not dry_run:
             retire(log, decided)
     for segment in decided.kept_back:
-        warn(f"{segment.file.path} stays: {decided.reason}")
+        later = "; without --dry-run missing snapshots are made first" if dry_run else ""
+        warn(f"{segment.file.path} stays: {decided.reason}{later}")
     names = [segment.file.path.name for segment in decided.going]
     freed = sum(segment.size_bytes for segment in decided.going)
     if as_data:
@@ -69,3 +69,16 @@ def prune_command(
     else:
         verb = "would go" if dry_run else "removed"
         click.echo(f"{verb}: {', '.join(names) or 'nothing'} ({freed} bytes)")
+
+
+def _limit(option: str, told: str | None, parse: Callable[[object], int]) -> int:
+    """0 for none. Raises BadParameter for what cannot be read, and for a limit that is none."""
+    if told is None:
+        return 0
+    try:
+        limit = parse(told)
+    except BadValue as error:
+        raise click.BadParameter(f"{told!r} {error}", param_hint=option) from None
+    if not limit:
+        raise click.BadParameter(f"{told!r} is no limit; leave it out", param_hint=option)
+    return limit

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from trioroute.cli.log.words import Bar, failures, json_option, log_argument, warn
+from trioroute.cli.failures import warn
+from trioroute.cli.log.words import Bar, failures, json_option, log_argument
 from trioroute.row_index import make_index
 from trioroute.snapshot import make_snapshots
 

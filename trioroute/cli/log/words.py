@@ -5,12 +5,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import Self
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from eventlog import LogDamaged, LogError
+from trioroute.cli.failures import fail
 from trioroute.events import UnreadableEvent
 from trioroute.rare_gc import rare_gc
 from trioroute.replay.present import console_for
@@ -29,23 +30,12 @@ def failures() -> Iterator[None]:
         with rare_gc():
             yield
     except LogDamaged as error:
-        stop(str(error), CHECK_FAILED)
+        fail(str(error), CHECK_FAILED)
     except BrokenPipeError:
         # Who reads us has enough, like `head`; Python's own flush at the end must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (LogError, UnreadableEvent, OSError) as error:
-        stop(str(error), CANNOT)
-
-
-def stop(text: str, code: int) -> NoReturn:
-    """Say it on stderr and end."""
-    click.echo(f"Error: {text}", err=True)
-    sys.exit(code)
-
-
-def warn(text: str) -> None:
-    """Say it on stderr and go on."""
-    click.echo(f"Warning: {text}", err=True)
+        fail(str(error), CANNOT)
 
 
 class Bar:
