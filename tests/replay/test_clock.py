@@ -1,7 +1,11 @@
 """Points in time and spans as people write and read them."""
 
+import time
+from collections.abc import Iterator
+
 import pytest
 
+from trioroute.replay import clock
 from trioroute.replay.clock import ago, local_iso, parse_point, parse_span, span
 from trioroute.replay.read import BadQuestion
 
@@ -40,7 +44,66 @@ def test_a_point_with_an_offset() -> None:
     assert parse_point("1970-01-01T00:00:01.5Z", 0) == 1500
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "-", "-x", "2026-13-01", "15m"])
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("14:00", "2026-03-01T13:00Z"),
+        ("16:21", "2026-02-28T15:21Z"),  # it would be after the last event
+        ("3:05:07.5", "2026-03-01T02:05:07.5Z"),
+        ("14:00Z", "2026-03-01T14:00Z"),
+        ("- 10 min", "2026-03-01T15:10Z"),
+        ("-1 hour 30 minutes", "2026-03-01T13:50Z"),
+    ],
+)
+def test_points_of_the_last_day(berlin: None, text: str, utc: str) -> None:
+    last_ms = parse_point("2026-03-01T16:20+01:00", 0)
+    assert parse_point(text, last_ms) == parse_point(utc, 0)
+
+
+def test_points_before_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "now_ms", lambda: 100_000_000)
+    assert parse_point("now", 7) == 100_000_000
+    assert parse_point("10 min ago", 7) == 100_000_000 - 600_000
+    assert parse_point("1 hour 30 min ago", 7) == parse_point("1h30m ago", 7) == 94_600_000
+    assert parse_point("90s ago", 7) == parse_point("90 Seconds ago", 7) == 99_910_000
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "end"),
+    [
+        ("14:00/15:00", "2026-03-01T13:00Z", "2026-03-01T14:00Z"),
+        ("23:50/00:10", "2026-02-28T22:50Z", "2026-02-28T23:10Z"),
+        ("2026-03-01T14:00Z/15:00", "2026-03-01T14:00Z", "2026-03-01T15:00Z"),
+        ("2026-03-01T14:00/15:00Z", "2026-03-01T13:00Z", "2026-03-01T15:00Z"),
+        ("2026-03-01/06:00", "2026-02-28T23:00Z", "2026-03-01T05:00Z"),
+        ("-2h/16:00", "2026-03-01T13:20Z", "2026-03-01T15:00Z"),
+    ],
+)
+def test_an_end_by_the_clock_is_of_the_beginnings_day(
+    berlin: None, text: str, begin: str, end: str
+) -> None:
+    last_ms = parse_point("2026-03-01T16:20+01:00", 0)
+    assert parse_span(text, last_ms) == (parse_point(begin, 0), parse_point(end, 0))
+
+
+def test_a_time_of_day_that_is_none_is_refused() -> None:
+    for text in ("25:00", "2026-03-01T14:00/24:61", "14:00/99:00"):
+        with pytest.raises(BadQuestion, match="write ISO time"):
+            parse_span(text, 10**12)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "-", "-x", "2026-13-01", "15m", "ago", "x ago", "24:00:61"]
+)
 def test_what_is_no_point_is_refused_with_a_remedy(text: str) -> None:
     with pytest.raises(BadQuestion, match="write ISO time"):
         parse_point(text, 0)

@@ -1,16 +1,18 @@
 """Points in time and spans as people write and read them. The only clock of this package."""
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from trioroute.replay.read import BadQuestion
 from trioroute.settings.errors import BadValue
 from trioroute.settings.quantities import parse_duration_ms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ONE_DAY = timedelta(days=1)
 
 _IN_UTC = ContextVar("_IN_UTC", default=False)
 
@@ -67,37 +69,90 @@ def ago(at_ms: int, now: int) -> str:
     return f"{span(now - at_ms)} ago" if at_ms <= now else f"in {span(at_ms - now)}"
 
 
+_REMEDY = (
+    "write ISO time such as 2026-03-01T14:00:00, a time of the log's last day such as 14:00, "
+    '"-15m" for before the last event, or "15 min ago" for before now'
+)
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?")
+_WORDS = re.compile(r"(\d)\s*(ms|[smhd])[a-z]*\s*", re.IGNORECASE)
+
+
 def parse_point(text: str, last_ms: int) -> int:
-    """Milliseconds of ISO 8601 (without an offset: local time, or UTC where
-    that was asked), or of ``-15m`` before ``last_ms``.
+    """Milliseconds of a point in time: ISO 8601 (without an offset: local time, or UTC where that
+    was asked), a time of day (of the day of ``last_ms``, or of the day before where it would be
+    later), ``-15m`` before ``last_ms``, ``15 min ago`` or ``now``.
 
     Raises BadQuestion.
     """
-    remedy = 'write ISO time such as 2026-03-01T14:00:00, or "-15m" for before the last event'
+    text = text.strip()
     try:
+        if text == "now":
+            return now_ms()
         if text.startswith("-"):
-            return last_ms - parse_duration_ms(text[1:].strip())
-        at = datetime.fromisoformat(text)
-        at = at.replace(tzinfo=_zone()).astimezone() if at.tzinfo is None else at
+            return last_ms - parse_duration_ms(_short(text[1:]))
+        if text.endswith(" ago"):
+            return now_ms() - parse_duration_ms(_short(text.removesuffix(" ago")))
+        if _CLOCK.fullmatch(text):
+            day = _date_of(last_ms)
+            at_ms = _on_day(day, text, _zone())
+            return at_ms if at_ms <= last_ms else _on_day(day - ONE_DAY, text, _zone())
+        return _ms_of(_in_zone(datetime.fromisoformat(text), _zone()))
     except (BadValue, ValueError, OverflowError) as error:
-        raise BadQuestion(f"{text!r} is not a time: {remedy}") from error
+        raise BadQuestion(f"{text!r} is not a time: {_REMEDY}") from error
+
+
+def _short(text: str) -> str:
+    """``1 hour 30 min`` as ``1h30m``."""
+    return _WORDS.sub(lambda found: found[1] + found[2].lower(), text.strip())
+
+
+def _in_zone(at: datetime, zone: tzinfo | None) -> datetime:
+    """With an offset: its own, else that of ``zone``, None being this place's."""
+    return at.replace(tzinfo=zone).astimezone() if at.tzinfo is None else at
+
+
+def _date_of(at_ms: int) -> date:
+    return (EPOCH + timedelta(milliseconds=at_ms)).astimezone(_zone()).date()
+
+
+def _on_day(day: date, clock: str, zone: tzinfo | None) -> int:
+    """That time of a day, which may have an offset of its own."""
+    hours, _, rest = clock.partition(":")
+    return _ms_of(_in_zone(datetime.fromisoformat(f"{day}T{int(hours):02}:{rest}"), zone))
+
+
+def _ms_of(at: datetime) -> int:
     return (at - EPOCH) // timedelta(milliseconds=1)
 
 
 def parse_span(text: str, last_ms: int) -> tuple[int, int]:
     """Both ends of ``FROM/TO``, milliseconds. TO may be a time of FROM's day, or is the last event
-    where it is left out: ``2026-03-01T14:00/15:00``, ``-1h/-30m``, ``-1h``.
+    where it is left out: ``2026-03-01T14:00/15:00``, ``14:00/15:00``, ``-1h/-30m``, ``-1h``.
 
     Raises BadQuestion.
     """
-    begin, _, end = text.partition("/")
-    from_ms = parse_point(begin.strip(), last_ms)
-    end = end.strip()
-    if end and ":" in end and "-" not in end.split("+")[0] and "T" in begin:
-        end = f"{begin.strip().partition('T')[0]}T{end}"
-    to_ms = parse_point(end, last_ms) if end else last_ms
+    begin, _, end = (part.strip() for part in text.partition("/"))
+    from_ms = parse_point(begin, last_ms)
+    if not end:
+        to_ms = last_ms
+    elif _CLOCK.fullmatch(end):
+        to_ms = _end_of_span(begin, end, from_ms)
+    else:
+        to_ms = parse_point(end, last_ms)
     if to_ms <= from_ms:
         raise BadQuestion(
             f"{text!r} is no span: FROM must be before TO, as in 2026-03-01T14:00/15:00 or -1h/-30m"
         )
     return from_ms, to_ms
+
+
+def _end_of_span(begin: str, end: str, from_ms: int) -> int:
+    """A time of day as TO: of FROM's day and in its offset; after a time of day over midnight."""
+    try:
+        if not _CLOCK.fullmatch(begin) and begin[:1].isdigit() and not begin.endswith("ago"):
+            day = datetime.fromisoformat(begin)
+            return _on_day(day.date(), end, day.tzinfo or _zone())
+        to_ms = _on_day(_date_of(from_ms), end, _zone())
+        return to_ms if to_ms >= from_ms else _on_day(_date_of(from_ms) + ONE_DAY, end, _zone())
+    except ValueError as error:
+        raise BadQuestion(f"{end!r} is not a time: {_REMEDY}") from error
