@@ -19,6 +19,7 @@ from eventlog.sqlite import SegmentLimits, SqliteStore
 from tests.replay.rig import STREAM
 from trioroute import events as e
 from trioroute.events.views import VIEWS
+from trioroute.events.words import Cause
 from trioroute.policy import commands as c
 from trioroute.projections import State
 from trioroute.router import Router
@@ -134,15 +135,15 @@ class Course:
         first, events = self.do(arrive)
         if events and isinstance(events[0], e.Dispatched):
             if events[0].replica == self.out:
-                self.fail(first, arrive)
+                self.fail(first, arrive, "refused")
                 return
             lasts_ms = int(self.dice.expovariate(1 / 2000)) + 50
             heapq.heappush(self.ends, (self.at_ms + lasts_ms, first, arrive))
 
-    def fail(self, number: int, arrive: c.Arrive) -> None:
+    def fail(self, number: int, arrive: c.Arrive, cause: Cause, status: int | None = None) -> None:
         replica = self.router.state.load.flights[number].replica
         at_ms = self.at_ms
-        self.do(c.Fail(at_ms=at_ms, dispatch=number, cause="refused", blame="replica", status=None))
+        self.do(c.Fail(at_ms=at_ms, dispatch=number, cause=cause, blame="replica", status=status))
         if arrive.attempt < 3:
             self.send(
                 attrs.evolve(
@@ -156,7 +157,7 @@ class Course:
 
     def end(self, number: int, arrive: c.Arrive) -> None:
         if self.dice.randrange(500) == 0:
-            self.fail(number, arrive)
+            self.fail(number, arrive, "status", 502)
             return
         lasted_ms = self.at_ms - arrive.at_ms
         tokens = self.dice.randrange(10, 400)

@@ -198,11 +198,7 @@ def decode(kind: str, schema: int, body: bytes) -> Event:
         raise UnreadableEvent(_why_not(kind, schema))
     try:
         fields = orjson.loads(body)
-        # All that strict structuring looks at in a flat body: its keys, the types of its values,
-        # and its closed words. A body of a form that was good once is good: most of a fold is in
-        # this. One that holds a list or an object is structured each time.
-        types = map(type, fields.values())
-        form = (kind, schema, *fields, *types, *map(fields.get, known.words))
+        form = _form(known, schema, fields)
         if form in _GOOD_FORMS:
             # What known.cls(**fields) makes, in a quarter of its time: the fields are its dict.
             event: Event = _new(known.cls)
@@ -217,6 +213,27 @@ def decode(kind: str, schema: int, body: bytes) -> Event:
     if list not in form and dict not in form and len(_GOOD_FORMS) < _FORMS_MAX:
         _GOOD_FORMS.add(form)
     return event
+
+
+def flat_fields(kind: str, schema: int, body: bytes) -> dict[str, Any] | None:
+    """The fields of a body as they stand there, without those left out: a third of what ``decode``
+    takes, for who counts rows. None if no body of that form was decoded before: then decode it."""
+    known = KINDS.get(kind)
+    try:
+        fields: dict[str, Any] = orjson.loads(body)
+        good = known is not None and _form(known, schema, fields) in _GOOD_FORMS
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return fields if good else None
+
+
+def _form(known: Kind, schema: int, fields: dict[str, Any]) -> tuple[object, ...]:
+    """All that strict structuring looks at in a flat body: its keys, the types of its values, and
+    its closed words. A body of a form that was good once is good: most of a fold is in this. One
+    that holds a list or an object is structured each time.
+    """
+    types = map(type, fields.values())
+    return (known.name, schema, *fields, *types, *map(fields.get, known.words))
 
 
 def _why_not(kind: str, schema: int) -> str:

@@ -27,7 +27,9 @@ def tell_moment(source: Source, at_ms: int) -> list[Moment]:
     fold = source.fold_before(until + 1)
     pasts = {stream: Past(stream, state) for stream, state in fold.states.items()}
     for record in source.records(fold.head.seq, until):
-        past = pasts.setdefault(record.stream, Past(record.stream))
+        past = pasts.get(record.stream)
+        if past is None:
+            past = pasts[record.stream] = Past(record.stream)
         past.fold(record, source.event(record))
     return [_moment(stream, past.state, at_ms) for stream, past in pasts.items()]
 

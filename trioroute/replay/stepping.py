@@ -60,7 +60,9 @@ class Stepper:
 
     def _take(self, record: Record) -> None:
         self.record, self.event, self.seq = record, self.source.event(record), record.seq
-        past = self.pasts.setdefault(record.stream, Past(record.stream))
+        past = self.pasts.get(record.stream)
+        if past is None:
+            past = self.pasts[record.stream] = Past(record.stream)
         past.fold(record, self.event)
 
     def _begin(self, seq: int) -> None:

@@ -8,6 +8,7 @@ import attrs
 from trioroute.events import Event, Failed, Released, Scraped, ScrapeFailed
 from trioroute.projections import State
 from trioroute.replay.incident.lanes import lane_state
+from trioroute.replay.incident.told import FirstCause
 from trioroute.replay.told import Line
 from trioroute.replay.words import end_words, health_words
 
@@ -55,6 +56,10 @@ class Evidence:
         ):
             self.against[replica].requests.clear()
 
+    def requests_against(self, replica: str) -> int:
+        found = self.against.get(replica)
+        return 0 if found is None else len(found.requests)
+
     def of(self, replica: str) -> tuple[Line, ...]:
         found = self.against.get(replica)
         if found is None:
@@ -64,6 +69,12 @@ class Evidence:
     def of_event(self, event: Event) -> tuple[Line, ...]:
         name = getattr(event, "replica", None)
         return self.of(name) if isinstance(name, str) else ()
+
+
+def cause_of(
+    kind: str, at_ms: int, place: str, text: str, evidence: tuple[Line, ...] = ()
+) -> FirstCause:
+    return FirstCause(kind=kind, text=text, at_ms=at_ms, place=place or None, evidence=evidence)
 
 
 def loads_of(

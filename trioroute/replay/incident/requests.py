@@ -2,7 +2,9 @@
 
 import attrs
 
+from eventlog.record import Record
 from trioroute import events as e
+from trioroute.events.codec import flat_fields
 from trioroute.projections import State
 from trioroute.replay.incident.evidence import Evidence
 from trioroute.replay.incident.story import Story
@@ -52,6 +54,39 @@ class Requests:
             self.story.causes.fail(at_ms, place, f"{name} ended as {words}")
         self.traffic.release(self.stream, at_ms, event, normal)
         return self.landed(event.dispatch)
+
+    def usual(self, record: Record, *, normal: bool) -> bool:
+        """Count a first dispatch, or a good answer while nothing speaks against any replica, from
+        its bare fields; False: it is none, look at its event. Most rows of a log are such rows."""
+        if record.kind != "Dispatched" and record.kind != "Released":
+            return False
+        fields = flat_fields(record.kind, record.schema, record.body)
+        if fields is None:
+            return False
+        if record.kind == "Released":
+            if fields["outcome"] != "ok" or fields["blame"] != "none" or fields["status"] != 200:
+                return False
+            number = fields["dispatch"]
+            if self.struck or self._clears(number):
+                return False
+            self.traffic.answered((self.stream, number), fields["ttfb_ms"], normal)
+            self.ids.pop(number, None)
+            return True
+        if fields["attempt"] != 1 or fields["reason"] == "fallback":
+            return False
+        who = (fields["model"], fields.get("key"))
+        place = (self.stream, record.version)
+        _, group = self.traffic.sent(place, record.at_ms, fields["replica"], who)
+        group.requests += 1
+        self.ids[record.version] = fields["request_id"]
+        return True
+
+    def _clears(self, number: int) -> bool:
+        """Whether a good end takes back what spoke against its replica."""
+        if not self.evidence.against:
+            return False
+        flight = self.traffic.flights.get((self.stream, number))
+        return flight is not None and bool(self.evidence.requests_against(flight[0]))
 
     def _ended(self, at_ms: int, place: str, event: e.Failed | e.Released) -> None:
         flight = self.traffic.flights.get((self.stream, event.dispatch))

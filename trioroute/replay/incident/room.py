@@ -44,6 +44,11 @@ class Room:
                 self.queues = loads_of(state, in_flight, at_ms, place)
             self.until_ms = at_ms + OVERLOAD_LASTS_MS
 
+    def due(self, at_ms: int) -> bool:
+        """Whether time alone ends something before ``at_ms``."""
+        full = 0 < self.full_until_ms <= at_ms
+        return full or (self.waits is not None and self.until_ms <= at_ms)
+
     def settle(self, at_ms: int) -> Iterator[int]:
         """When what time alone ended before ``at_ms`` ended, one after the other."""
         if self.full_until_ms and self.full_until_ms <= at_ms:

@@ -10,13 +10,13 @@ from trioroute import events as e
 from trioroute.projections import State, apply
 from trioroute.replay.clock import local_iso, span
 from trioroute.replay.incident.course import NORMAL, Course, phase_of
-from trioroute.replay.incident.evidence import loads_of
+from trioroute.replay.incident.evidence import cause_of, loads_of
 from trioroute.replay.incident.lanes import Lanes
 from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.room import REFUSED, Room
 from trioroute.replay.incident.rules import usual
 from trioroute.replay.incident.story import Story
-from trioroute.replay.incident.told import FirstCause, Phase
+from trioroute.replay.incident.told import Phase
 from trioroute.replay.incident.traffic import Traffic
 from trioroute.replay.read import decision_name
 from trioroute.replay.told import Line
@@ -24,7 +24,9 @@ from trioroute.replay.words import health_words, plural
 
 _FLEET = (e.ReplicaJoined, e.ReplicaLeft, e.Draining)
 _HEALTH = (e.Live, e.Probing, e.Ejected, e.ScrapeFailed, e.Scraped)
-_STATE = (*_FLEET, *_HEALTH, e.Started, e.Configured, e.Gap)
+_STATE = frozenset((*_FLEET, *_HEALTH, e.Started, e.Configured, e.Gap))
+_USUAL = e.Refused(request_id="", code="not_found")
+"""Stands for a row that says nothing of what comes after it."""
 
 
 @attrs.define
@@ -68,6 +70,14 @@ class Router:
                 found.append(f"{name} is {standing}{cause} since {local_iso(health.since_ms)}")
         return found
 
+    def take_usual(self, record: Record) -> bool:
+        """Take a row by which no rule acted and no phase may turn; False: look at its event."""
+        normal = self.course.name == NORMAL
+        if self.room.due(record.at_ms) or not self.requests.usual(record, normal=normal):
+            return False
+        self.before, self.last_ms = _USUAL, record.at_ms
+        return True
+
     def take(self, record: Record, event: e.Event) -> None:
         at_ms = record.at_ms
         self._settle(self.last_ms if isinstance(event, e.Started) else at_ms)
@@ -79,7 +89,7 @@ class Router:
         look = _LOOKS.get(type(event))
         if look is not None:
             look(self, record, event)
-        if isinstance(event, _STATE):
+        if type(event) in _STATE:
             asleep = self._asleep() if isinstance(event, e.Scraped) else ()
             apply(self.state, record.version, at_ms, event)
             self.lanes.look(self.state, at_ms)
@@ -115,7 +125,7 @@ class Router:
                 evidence = loads_of(self.state, self.traffic.in_flight, at_ms, place)
             text = f"overload: {why}"
             self.story.say(at_ms, place, "overload", text)
-            cause = _cause("overload", at_ms, place, text, evidence)
+            cause = cause_of("overload", at_ms, place, text, evidence)
             self.story.causes.shortage(at_ms, cause)
 
     def finish(self, to_ms: int) -> tuple[Phase, ...]:
@@ -213,7 +223,7 @@ class Router:
         if event.by is not None:
             self.story.causes.change(line, event.replica)
         elif self.state.standing(event.replica) not in ("DRAINING", "JOINING"):
-            cause = _cause("eject", record.at_ms, place, text, evidence)
+            cause = cause_of("eject", record.at_ms, place, text, evidence)
             self.story.causes.trouble(begun_ms, cause)
         if self.course.name == NORMAL:
             self.course.turn(begun_ms, "eject", f"{event.replica} in trouble, then ejected")
@@ -230,7 +240,7 @@ class Router:
             text += f", {span(max(0, record.at_ms - self.last_ms))} after its last row"
         line = self._say(record, text)
         if died:
-            cause = _cause("died", record.at_ms, line.place, text)
+            cause = cause_of("died", record.at_ms, line.place, text)
             self.story.causes.trouble(self.last_ms or record.at_ms, cause)
         else:
             self.story.causes.change(line)
@@ -260,14 +270,8 @@ class Router:
         return self.story.say(record.at_ms, self.place(record), record.kind, text)
 
     def _trouble(self, record: Record, kind: str, text: str, begun_ms: int = 0) -> None:
-        cause = _cause(kind, record.at_ms, self.place(record), text)
+        cause = cause_of(kind, record.at_ms, self.place(record), text)
         self.story.causes.trouble(begun_ms or record.at_ms, cause)
-
-
-def _cause(
-    kind: str, at_ms: int, place: str, text: str, evidence: tuple[Line, ...] = ()
-) -> FirstCause:
-    return FirstCause(kind=kind, text=text, at_ms=at_ms, place=place or None, evidence=evidence)
 
 
 _LOOKS: dict[type, Callable[[Router, Record, Any], object]] = {

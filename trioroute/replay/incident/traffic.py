@@ -86,7 +86,10 @@ class Traffic:
         return self.steps[min(max(place, 0), len(self.steps) - 1)]
 
     def group(self, who: Who) -> Group:
-        if who not in self.groups and len(self.groups) >= GROUPS_MAX:
+        known = self.groups.get(who)
+        if known is not None:
+            return known
+        if len(self.groups) >= GROUPS_MAX:
             who = (REST, REST)
         return self.groups.setdefault(who, Group())
 
@@ -95,14 +98,19 @@ class Traffic:
         self.flights[place] = (replica, who)
         self.in_flight[replica] += 1
 
-    def dispatch(self, stream: str, number: int, at_ms: int, event: Dispatched) -> str:
-        """Count it; the name its replica has here."""
-        who = (event.model, event.key)
+    def sent(self, place: Place, at_ms: int, replica: str, who: Who) -> tuple[TimeStep, Group]:
+        """Count what every dispatch counts for."""
         step, group = self.step(at_ms), self.group(who)
-        replica = event.replica
-        self.begin((stream, number), replica, who)
+        self.flights[place] = (replica, who)
+        running = self.in_flight[replica] = self.in_flight[replica] + 1
         step.dispatches[replica] = step.dispatches.get(replica, 0) + 1
-        step.in_flight[replica] = max(step.in_flight.get(replica, 0), self.in_flight[replica])
+        if running > step.in_flight.get(replica, 0):
+            step.in_flight[replica] = running
+        return step, group
+
+    def dispatch(self, stream: str, number: int, at_ms: int, event: Dispatched) -> None:
+        who = (event.model, event.key)
+        step, group = self.sent((stream, number), at_ms, event.replica, who)
         for earlier in event.earlier:
             self.limbo.pop((stream, earlier), None)
         if event.attempt == 1:
@@ -110,7 +118,6 @@ class Traffic:
         elif event.attempt == 2:
             group.retried += 1
             step.retried += 1
-        return replica
 
     def _land(self, place: Place) -> Who | None:
         found = self.flights.pop(place, None)
@@ -147,11 +154,22 @@ class Traffic:
             return
         self.endings[event.outcome] += 1
         if event.outcome == "ok" and event.ttfb_ms is not None:
-            place = bin_of(event.ttfb_ms)
-            if normal:
-                self.usual[place] += 1
-            else:
-                self.group(who).late[place] += 1
+            self._late(who, event.ttfb_ms, normal)
+
+    def answered(self, place: Place, ttfb_ms: int | None, normal: bool) -> None:
+        """A release that is ``ok``."""
+        who = self._land(place)
+        if who is not None:
+            self.endings["ok"] += 1
+            if ttfb_ms is not None:
+                self._late(who, ttfb_ms, normal)
+
+    def _late(self, who: Who, ttfb_ms: int, normal: bool) -> None:
+        place = bin_of(ttfb_ms)
+        if normal:
+            self.usual[place] += 1
+        else:
+            self.group(who).late[place] += 1
 
     def orphan(self, stream: str, at_ms: int, event: Orphaned) -> None:
         for number in event.dispatches:

@@ -64,7 +64,9 @@ class _Walk:
         pasts = {stream: Past(stream, state) for stream, state in fold.states.items()}
         try:
             for record in self.source.records(fold.head.seq, first):
-                past = pasts.setdefault(record.stream, Past(record.stream))
+                past = pasts.get(record.stream)
+                if past is None:
+                    past = pasts[record.stream] = Past(record.stream)
                 past.fold(record, self.source.event(record))
         except CannotRead as error:
             self.story.note(f"what was before the span cannot be told: {error}")
@@ -87,7 +89,11 @@ class _Walk:
 
     def take(self, record: Record) -> None:
         router = self.routers.get(record.stream)
-        if router is None:
+        if router is not None and record.version == router.state.position + 1:
+            if router.take_usual(record):
+                router.state.position = record.version
+                return
+        elif router is None:
             router = self._router(record.stream, State(position=record.version - 1))
             if record.version > 1:
                 self.story.note(
