@@ -125,7 +125,7 @@ def test_keys_come_from_a_pipe_too(tmp_path: Path) -> None:
     assert result.stdout.count("n next, p back") == 2  # once for the "?", and the end is q
     assert run(log, "--step", "end", "--json").exit_code == 2
     missing = run(log, "--step", "r1/99999")
-    assert missing.exit_code == 2
+    assert missing.exit_code == 1
     assert "holds no row r1/99999" in missing.stderr
 
 

@@ -30,7 +30,12 @@ def failures() -> Iterator[None]:
     except NotFound as error:
         fail(str(error), CHECK_FAILED)
     except LogDamaged as error:
-        fail(str(error), CHECK_FAILED)
+        place = f"{error.where}, seq {error.seq}" if error.seq else error.where
+        text = (
+            f"{place}: damaged ({error.reason}): this cannot be answered from it; trioroute log "
+            "verify tells what holds, and --incident what is left"
+        )
+        fail(text, CHECK_FAILED)
     except (CannotRead, LogError) as error:
         fail(str(error), CANNOT)
     except BadQuestion as error:

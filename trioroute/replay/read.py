@@ -1,10 +1,12 @@
 """From a log to events and state, page by page."""
 
 import json
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 
 import attrs
 
+from eventlog.errors import LogDamaged
 from eventlog.record import Record
 from eventlog.snapshots import Snapshots
 from eventlog.store import LogReader
@@ -14,6 +16,11 @@ from trioroute.events.codec import KINDS
 from trioroute.projections import State, apply
 from trioroute.row_index import searched
 from trioroute.snapshot import LogFold, begin_fold
+
+DAMAGED_MAX = 10_000
+"""Rows in a row that cannot be read, after which the rest is given up."""
+
+_GAP_END = re.compile(r"to (\d+) are missing")
 
 PAGE = 1000
 """Rows a read; between two reads nothing of the log is held."""
@@ -85,6 +92,38 @@ class Source:
                     return
                 yield record
             after = page[-1].seq
+
+    def kept(
+        self, after: int, until: int, damaged: Callable[[LogDamaged], None]
+    ) -> Iterator[Record]:
+        """As ``records``, but goes on behind rows that are missing or cannot be read, which
+        ``damaged`` is told of."""
+        while after < until:
+            try:
+                page = self.reader.read(after, PAGE)
+            except LogDamaged as error:
+                damaged(error)
+                after = self._beyond(after, until, error)
+                continue
+            if not page:
+                return
+            for record in page:
+                if record.seq > until:
+                    return
+                yield record
+            after = page[-1].seq
+
+    def _beyond(self, after: int, until: int, damage: LogDamaged) -> int:
+        """The nearest place behind the damage that is followed by a row."""
+        if damage.reason.startswith("gap") and (gap := _GAP_END.search(damage.reason)):
+            return max(after + 1, int(gap[1]))
+        for place in range(after + 1, min(until, after + DAMAGED_MAX)):
+            try:
+                self.reader.read(place, 1)
+            except LogDamaged:
+                continue
+            return place
+        return until
 
     def stream(self, stream: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Rows of one router with ``after < version <= until``, by version."""

@@ -8,7 +8,7 @@ import attrs
 from eventlog.record import Record
 from trioroute import events as e
 from trioroute.replay.event_words import is_error
-from trioroute.replay.read import CannotRead, Past, Source
+from trioroute.replay.read import NotFound, Past, Source
 
 BACK_ROWS = 200
 """A step back folds at most about this many rows, once the first one has been made."""
@@ -80,8 +80,8 @@ class Stepper:
 
 
 def find_seq(source: Source, stream: str, version: int) -> int:
-    """The row of ``router/number``. Raises CannotRead if the log does not hold it."""
+    """The row of ``router/number``. Raises NotFound if the log does not hold it."""
     record = source.at(stream, version)
     if record is None:
-        raise CannotRead(f"the log holds no row {stream.partition('/')[2]}/{version}")
+        raise NotFound(f"the log holds no row {stream.partition('/')[2]}/{version}")
     return record.seq

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import attrs
 
+from eventlog.errors import LogDamaged
 from eventlog.record import Record
+from trioroute.events import Event, UnreadableEvent
 from trioroute.projections import State
 from trioroute.replay.clock import local_iso
 from trioroute.replay.incident.course import Course
@@ -32,19 +34,20 @@ def tell_incident(
     to_ms = min(to_ms, end.at_ms)
     first = source.reader.last_until(from_ms - 1)
     until = source.reader.last_until(to_ms)
+    oldest = next(source.kept(0, end.seq, lambda _: None), end)
     if until <= first:
-        begins = next(source.records()).at_ms
+        begins = oldest.at_ms
         raise NotFound(
             f"no event is between {local_iso(from_ms)} and {local_iso(max(to_ms, from_ms))}: the "
             f"log holds {local_iso(begins)} to {local_iso(end.at_ms)}"
         )
-    from_ms = max(from_ms, next(source.records()).at_ms)
+    from_ms = max(from_ms, oldest.at_ms)
     step_ms = max(1, -(-(to_ms - from_ms) // STEPS))
     count = max(1, -(-(to_ms - from_ms) // step_ms))
     steps = [TimeStep(at_ms=from_ms + place * step_ms) for place in range(count)]
     walk = _Walk(source, Story(), Traffic(from_ms, step_ms, steps))
     walk.begin(first, from_ms)
-    for record in source.records(first, until):
+    for record in source.kept(first, until, walk.damaged):
         walk.take(record)
         if progress is not None and record.seq % PAGE == 0:
             progress(record.seq - first, until - first)
@@ -68,8 +71,8 @@ class _Walk:
                 if past is None:
                     past = pasts[record.stream] = Past(record.stream)
                 past.fold(record, self.source.event(record))
-        except CannotRead as error:
-            self.story.note(f"what was before the span cannot be told: {error}")
+        except (CannotRead, LogDamaged) as error:
+            self.story.note(f"what was before the span cannot be told: {_briefly(error)}")
             pasts = {}
         for stream, past in pasts.items():
             router = self._router(stream, past.state)
@@ -87,6 +90,19 @@ class _Walk:
         self.routers[stream] = router
         return router
 
+    def damaged(self, damage: LogDamaged) -> None:
+        self.story.note(f"not all rows can be read: {_briefly(damage)}")
+
+    def _event(self, record: Record) -> Event | None:
+        """None for a row that cannot be read, which is told. Raises CannotRead for a newer one."""
+        try:
+            return self.source.event(record)
+        except CannotRead as error:
+            if not isinstance(error.__cause__, UnreadableEvent):
+                raise
+            self.story.note(f"what this row tells is not counted: {error}")
+            return None
+
     def take(self, record: Record) -> None:
         router = self.routers.get(record.stream)
         if router is not None and record.version == router.state.position + 1:
@@ -99,7 +115,7 @@ class _Walk:
                 self.story.note(
                     f"what {router_of(record.stream)} did before {router.place(record)} is not told"
                 )
-        event = self.source.event(record)
+        event = self._event(record)
         if record.version != router.state.position + 1:
             place = router.place(record)
             self.story.note(f"rows are missing before {place}: what they told is not counted")
@@ -143,6 +159,12 @@ class _Walk:
             steps=tuple(traffic.steps),
             notes=tuple(story.notes),
         )
+
+
+def _briefly(error: CannotRead | LogDamaged) -> str:
+    if isinstance(error, LogDamaged):
+        return f"{error.reason}, at seq {error.seq} of {error.where}"
+    return str(error)
 
 
 def _total(rows: list[Hit]) -> Hit:

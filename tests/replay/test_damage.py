@@ -1,0 +1,124 @@
+"""What replay still tells of logs that are torn, holed, half written, or hardly begun."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.replay.rig import busy_day, written_log
+from tests.replay.test_command import data, run
+from tests.rig import Rig
+
+QUESTIONS = (
+    ("--last", "3"),
+    ("--decision", "r1/100"),
+    ("--request", "q100"),
+    ("--session", "s3"),
+    ("--replica", "a"),
+    ("--at", "-1s"),
+    ("--incident", "-1h"),
+    ("--verify",),
+    ("--verify", "--rules-of-today"),
+    ("--what-if", "policy.slack.session=4"),
+    ("--step", "end"),
+)
+
+
+def changed_by(*commands: str) -> Callable[[Path], None]:
+    def change(log: Path) -> None:
+        with closing(sqlite3.connect(log / "log-1.sqlite")) as base:
+            for command in commands:
+                base.execute(command)
+            base.commit()
+
+    return change
+
+
+def torn(log: Path) -> None:
+    file = log / "log-1.sqlite"
+    file.write_bytes(file.read_bytes()[:-9000])
+
+
+def scribbled(log: Path) -> None:
+    file = log / "log-1.sqlite"
+    whole = bytearray(file.read_bytes())
+    whole[40_960:45_056] = b"\xff" * 4096
+    file.write_bytes(whole)
+
+
+HOLE = changed_by("DELETE FROM events WHERE seq BETWEEN 300 AND 310")
+HEADLESS = changed_by("DELETE FROM events WHERE seq <= 200")
+UNREADABLE = changed_by("UPDATE events SET body = '{\"x' WHERE seq = 350")
+DAMAGE = {
+    "hole": HOLE,
+    "headless": HEADLESS,
+    "unreadable row": UNREADABLE,
+    "one event": changed_by("DELETE FROM events WHERE seq > 1"),
+    "no event": changed_by("DELETE FROM events"),
+    "torn": torn,
+    "scribbled": scribbled,
+}
+
+
+def damaged(directory: Path, damage: Callable[[Path], None]) -> Path:
+    log = written_log(directory / "log", busy_day(200))
+    damage(log)
+    return log
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_every_question_is_answered_or_refused_in_words(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    log = damaged(tmp_path, damage)
+    for question in QUESTIONS:
+        result = run(log, *question)
+        assert result.exit_code in (0, 1, 2), (question, result.output)
+        assert result.exception is None or isinstance(result.exception, SystemExit), question
+        assert (result.exit_code == 0) or result.output.strip(), question
+        assert "empty log directory" not in result.output  # that advice is the router's
+
+
+@pytest.mark.parametrize(
+    ("damage", "note", "most_lost"),
+    [
+        (HOLE, "rows are missing before r1/311: what they told is not counted", 20),
+        (UNREADABLE, "what this row tells is not counted: r1/350", 1),
+        (scribbled, "not all rows can be read: file", 150),
+    ],
+)
+def test_an_incident_is_told_as_far_as_its_rows_go(
+    tmp_path: Path, damage: Callable[[Path], None], note: str, most_lost: int
+) -> None:
+    whole = data(written_log(tmp_path / "whole", busy_day(200)), "--incident", "-1h")
+    told = data(damaged(tmp_path, damage), "--incident", "-1h")
+    assert any(one.startswith(note) for one in told["notes"]), told["notes"]
+    lost = whole["total"]["requests"] - told["total"]["requests"]
+    assert 0 <= lost <= most_lost
+    assert told["first_cause"] is not None
+    text = run(tmp_path / "log", "--incident", "-1h").stdout
+    assert text.index("What the log cannot tell") < text.index("First cause")
+
+
+def test_a_cause_behind_missing_rows_says_that_an_earlier_one_may_be_among_them(
+    tmp_path: Path,
+) -> None:
+    rig = Rig().live("a", "b")
+    for _ in range(20):
+        rig.pass_s(1).use()
+    rig.eject("a")
+    log = written_log(tmp_path / "log", rig)
+    changed_by("DELETE FROM events WHERE seq BETWEEN 20 AND 24")(log)
+    cause = data(log, "--incident", "-1h")["first_cause"]
+    assert cause["kind"] == "eject"
+    assert cause["before"][0]["text"] == (
+        "rows are missing before this one: an earlier cause may be among them"
+    )
+
+
+def test_a_log_without_its_head_is_told_from_its_first_row(tmp_path: Path) -> None:
+    told = data(damaged(tmp_path, HEADLESS), "--incident", "-1h")
+    assert "what r1 did before r1/201 is not told" in told["notes"]
+    assert told["total"]["requests"] > 50
