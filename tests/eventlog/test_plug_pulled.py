@@ -1,7 +1,6 @@
 """The plug is pulled: all that was not synced is gone, and nothing acknowledged was in it."""
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from eventlog.conformance import read_all, some_entries
 from eventlog.record import same_entries
 from eventlog.sqlite import SqliteStore
 from tests.eventlog.test_killed import LIMITS, last_told
+from tests.preloaded import as_the_disk_has_it, preloaded
 
 HERE = Path(__file__).parent
 WRITE = (
@@ -26,13 +26,7 @@ WRITE = (
 
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc")
-    if compiler is None or sys.platform != "linux":
-        pytest.skip("what was synced is seen by a preloaded library: needs Linux and a C compiler")
-    made = tmp_path_factory.mktemp("plug") / "plug.so"
-    source = HERE / "plug.c"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", made, source, "-ldl"], check=True)
-    return made
+    return preloaded(HERE / "plug.c", tmp_path_factory.mktemp("plug"))
 
 
 def write_until_the_plug_is_pulled(
@@ -53,12 +47,7 @@ def write_until_the_plug_is_pulled(
         time.sleep(0.005)
     writer.kill()
     writer.wait()
-    after = directory.with_name(f"{directory.name}-after")
-    after.mkdir()
-    for line in (kept / "names").read_text().splitlines():
-        name, key = line.split()
-        bytes_kept = kept / key
-        (after / name).write_bytes(bytes_kept.read_bytes() if bytes_kept.exists() else b"")
+    after = as_the_disk_has_it(kept, directory.with_name(f"{directory.name}-after"))
     return after, last_told(told)
 
 
