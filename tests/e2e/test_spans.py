@@ -117,7 +117,7 @@ def test_a_collector_that_is_away_costs_no_request_and_no_end(fleet: Fleet, kind
                 assert client.post(router.url + COMPLETIONS, json=chat()).status_code == 200
         began = time.monotonic()
         assert router.stop() == 0
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 9, "the SDK alone would try for ten seconds and more"
     router.verify()
 
 

@@ -10,7 +10,8 @@
 # on PORT+1. GPUStack 2.x listens on all addresses. Environment:
 #   REAL               where it is installed   (~/.cache/trioroute-real; delete it to start anew)
 #   REAL_PYTHON        the interpreter of its venv             (python3)
-#   GPUSTACK_VERSION   2.3.0, or 0.7.1, which keeps its data in SQLite
+#   GPUSTACK_VERSION   2.3.0, which the tests were written for; 0.7.1 needs no PostgreSQL, and has
+#                      another API for the administrator
 set -euo pipefail
 
 REAL=${REAL:-$HOME/.cache/trioroute-real}
