@@ -10,6 +10,7 @@ import pytest
 from tests.replay.rig import busy_day, written_log
 from tests.replay.test_command import data, run
 from tests.rig import Rig
+from trioroute.policy.commands import Arrive, Stop
 
 QUESTIONS = (
     ("--last", "3"),
@@ -116,6 +117,32 @@ def test_a_cause_behind_missing_rows_says_that_an_earlier_one_may_be_among_them(
     assert cause["before"][0]["text"] == (
         "rows are missing before this one: an earlier cause may be among them"
     )
+
+
+def test_a_span_without_a_row_tells_those_around_it(tmp_path: Path) -> None:
+    rig = Rig().live("a")
+    rig.do(Stop(at_ms=rig.at_ms, cause="signal"))
+    rig.pass_s(3600)
+    rig.restart()
+    rig.pass_s(600).same()
+    result = run(written_log(tmp_path / "log", rig), "--incident", "-40m/-20m")
+    assert result.exit_code == 1
+    stopped = next(at for at, one in enumerate(rig.log.entries, 1) if one.kind == "Stopped")
+    assert f"between r1/{stopped} (Stopped) at 2023-" in result.stderr
+    assert f" and r1/{stopped + 1} (Started) at 2023-" in result.stderr
+
+
+def test_a_mistyped_or_shortened_request_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    rig = Rig().live("a")
+    for name in ("order-service-1001", "order-service-1002", "payments-77"):
+        arrive = Arrive(at_ms=rig.at_ms, request_id=name, model="m", prompt_bytes=4)
+        assert rig.send(arrive) is not None
+    log = written_log(tmp_path / "log", rig)
+    for asked, meant in (("order-service-10002", "order-service-1002"), ("pay", "payments-77")):
+        result = run(log, "--request", asked)
+        assert result.exit_code == 1
+        assert f"did you mean {meant!r}?" in result.stderr
+    assert "did you mean" not in run(log, "--request", "nothing-like-it").stderr
 
 
 def test_a_log_without_its_head_is_told_from_its_first_row(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """One pass over the rows of a span, and what is told of it."""
 
 from collections.abc import Callable
+from itertools import islice
 
 import attrs
 
@@ -15,7 +16,7 @@ from trioroute.replay.incident.router import Router
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Hit, Incident, TimeStep
 from trioroute.replay.incident.traffic import DELAYED_TIMES, LOST, STEPS, Traffic, bin_of, edge_of
-from trioroute.replay.read import PAGE, CannotRead, NotFound, Past, Source, router_of
+from trioroute.replay.read import PAGE, CannotRead, NotFound, Past, Source, decision_name, router_of
 from trioroute.replay.words import plural
 
 Progress = Callable[[int, int], None]
@@ -40,6 +41,7 @@ def tell_incident(
         raise NotFound(
             f"no event is between {local_iso(from_ms)} and {local_iso(max(to_ms, from_ms))}: the "
             f"log holds {local_iso(begins)} to {local_iso(end.at_ms)}"
+            + _around(source, first, end.seq)
         )
     from_ms = max(from_ms, oldest.at_ms)
     step_ms = max(1, -(-(to_ms - from_ms) // STEPS))
@@ -159,6 +161,18 @@ class _Walk:
             steps=tuple(traffic.steps),
             notes=tuple(story.notes),
         )
+
+
+def _around(source: Source, seq: int, end: int) -> str:
+    """The rows before and after a time in which nothing was written, as when no router ran."""
+    if not 0 < seq < end:
+        return ""
+    rows = list(islice(source.kept(seq - 1, end, lambda _: None), 2))
+    told = [
+        f"{decision_name(row.stream, row.version)} ({row.kind}) at {local_iso(row.at_ms)}"
+        for row in rows
+    ]
+    return f"; between {' and '.join(told)} nothing was written"
 
 
 def _briefly(error: CannotRead | LogDamaged) -> str:
