@@ -64,7 +64,7 @@ async def test_no_request_is_lost_while_replicas_come_and_go(
         churn.cancel_scope.cancel()
     assert len(statuses) == 100
     assert set(statuses) <= {200, 503}
-    assert statuses.count(200) > 90
+    assert statuses.count(200) > 60, "503 only while none of the three was seen well again"
     left = [event for event in await made.events(e.ReplicaLeft) if event.by == "admin"]
     assert len(left) > 3
 

@@ -11,6 +11,7 @@ import pytest
 
 from trioroute.events.sections import InForce
 from trioroute.settings import KNOWN_KEYS, BadValue, KeyInfo
+from trioroute.settings.errors import SHOWN_CHARS
 from trioroute.settings.keys import nearest
 
 # SETTINGS.md, number for number. Changing a default means changing it here, on purpose.
@@ -245,6 +246,6 @@ def test_no_value_however_odd_is_more_than_a_bad_value(key: str) -> None:
     info = KNOWN_KEYS[key]
     for value in (*ODD, *(info.kind.from_text(odd) for odd in ODD if isinstance(odd, str))):
         assert "\n" not in info.kind.show(value)
-        assert len(info.kind.show(value)) <= 80
+        assert len(info.kind.show(value)) <= SHOWN_CHARS
         with contextlib.suppress(BadValue):
             info.kind.parse(value)

@@ -5,7 +5,7 @@ import re
 
 import attrs
 
-_SHOWN_CHARS = 80
+SHOWN_CHARS = 200
 _PRIVATE = re.compile(r"//[^/\s]*@|-----BEGIN")
 
 
@@ -48,12 +48,12 @@ class BadValue(ValueError):
 
 
 def shown(value: object) -> str:
-    """``value`` as TOML would write it, on one line, cut at 80 characters.
+    """``value`` as TOML would write it, on one line, cut at 200 characters: a path is told whole.
 
     What may hold a secret is not opened: tables, URLs with user-info, the text of a PEM file.
     """
     text = _written(value)
-    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 3] + "..."
+    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 3] + "..."
 
 
 def _written(value: object) -> str:
@@ -63,7 +63,7 @@ def _written(value: object) -> str:
         case str():
             if _PRIVATE.search(value):
                 return '"..."'
-            return json.dumps(value[: _SHOWN_CHARS * 2], ensure_ascii=False)
+            return json.dumps(value[: SHOWN_CHARS * 2], ensure_ascii=False)
         case int() if value.bit_length() > 128:
             return "a number of more than 128 bits"  # Python refuses to print very long ones
         case list() | tuple():
