@@ -67,8 +67,9 @@ def _spread(sight: Sight, kept: Mapping[str, HistogramMs], lasts: ByModel) -> Di
 def _exemplar(sight: Sight, last: Last | None) -> Exemplar | None:
     if last is None:
         return None
-    decision = f"{sight.state.router}/{last.number}"
-    return Exemplar({"decision": decision}, last.value_ms / 1000, last.at_ms / 1000)
+    number, value_ms, at_ms = last
+    decision = f"{sight.state.router}/{number}"
+    return Exemplar({"decision": decision}, value_ms / 1000, at_ms / 1000)
 
 
 def _states(sight: Sight) -> Scalars:
