@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay.rig import busy_day, written_log
+from eventlog.segments import list_segments
+from eventlog.sqlite import SegmentLimits, SqliteStore
+from tests.replay.rig import STREAM, busy_day, written_log
 from tests.replay.test_command import data, run
 from tests.rig import Rig
 from trioroute.policy.commands import Arrive, Stop
+from trioroute.snapshot import make_snapshots
 
 QUESTIONS = (
     ("--last", "3"),
@@ -117,6 +120,48 @@ def test_a_cause_behind_missing_rows_says_that_an_earlier_one_may_be_among_them(
     assert cause["before"][0]["text"] == (
         "rows are missing before this one: an earlier cause may be among them"
     )
+
+
+def pruned(directory: Path, *, snapshots: bool, without: tuple[int, ...]) -> Path:
+    """A log of several segments, some of which are gone."""
+    entries = busy_day(900).log.entries
+    store = SqliteStore.open(directory, sync="normal", limits=SegmentLimits(size_bytes=100_000))
+    for at in range(0, len(entries), 50):
+        store.append(STREAM, entries[at : at + 50], at)
+    store.close()
+    if snapshots:
+        make_snapshots(directory)
+    segments = list_segments(directory)
+    assert len(segments) > 3
+    for place in without:
+        segments[place].path.unlink()
+    return directory
+
+
+@pytest.mark.parametrize("snapshots", [True, False])
+@pytest.mark.parametrize("without", [(0, 1), (2,)])
+def test_a_pruned_log_is_told_as_far_as_it_goes(
+    tmp_path: Path, snapshots: bool, without: tuple[int, ...]
+) -> None:
+    log = pruned(tmp_path / "log", snapshots=snapshots, without=without)
+    for question in QUESTIONS:
+        result = run(log, *question)
+        assert result.exception is None or isinstance(result.exception, SystemExit), question
+        assert result.exit_code == 0 or result.output.strip(), question
+    told = data(log, "--incident", "-1h")
+    assert told["notes"]
+    assert told["total"]["requests"] > 300
+
+
+def test_a_retired_beginning_is_told_and_a_snapshot_tells_the_fleet(tmp_path: Path) -> None:
+    log = pruned(tmp_path / "log", snapshots=True, without=(0, 1))
+    told = data(log, "--incident", "-1h")
+    assert told["notes"][0].startswith("the log begins at seq ")
+    assert {lane["replica"] for lane in told["lanes"]} == {"a", "b", "c"}
+    assert sum(data(log, "--replica", "a")["dispatches"].values()) > 50
+    exact = data(log, "--what-if", "policy.slack.session=4")["exact"]
+    assert exact["decisions"] > 300
+    assert exact["unproved"] == 0
 
 
 def test_a_span_without_a_row_tells_those_around_it(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ class _Story:
 
     def request(self, record: Record, event: Event) -> None:
         if isinstance(event, Dispatched):
+            self.others.setdefault(event.replica)
             if event.replica == self.name:
                 self.dispatches[event.reason] = self.dispatches.get(event.reason, 0) + 1
                 self.open.add((record.stream, record.version))
@@ -102,7 +103,7 @@ def tell_replica(source: Source, name: str) -> ReplicaTold:
             event = source.event(record)
             if event is not None:
                 story.request(record, event)
-    if not story.lines:
+    if not story.lines and not story.dispatches:
         raise NotFound(_not_found(name, list(story.others)))
     return ReplicaTold(
         name=name,

@@ -215,12 +215,17 @@ def take_again(
     for record in source.records(until=until):
         again = routers.get(record.stream)
         if again is None:
-            again = routers[record.stream] = _Again(changes, Past(record.stream), found, onlooker)
+            again = routers[record.stream] = _Again(changes, _past(source, record), found, onlooker)
         again.take(record, source.event(record))
         found.events += 1
         if progress is not None and (found.events % 1000 == 0 or record.seq == until):
             progress(record.seq, until)
     return found
+
+
+def _past(source: Source, record: Record) -> Past:
+    """Of the first row that is kept: what a snapshot tells where older ones were retired."""
+    return Past(record.stream) if record.version == 1 else source.past_before(record)
 
 
 def caveats(found: Exact, changes: Mapping[str, object]) -> list[str]:

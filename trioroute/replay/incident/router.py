@@ -82,9 +82,7 @@ class Router:
         at_ms = record.at_ms
         self._settle(self.last_ms if isinstance(event, e.Started) else at_ms)
         if not usual(event):
-            name = getattr(event, "replica", None)
-            known = isinstance(name, str) and name in self.state.fleet.replicas
-            was = self.state.standing(name) if known and isinstance(name, str) else ""
+            was = self._standing(getattr(event, "replica", None))
             self.story.rules.take(self.place(record), event, self.state, was, self.before)
         look = _LOOKS.get(type(event))
         if look is not None:
@@ -98,6 +96,11 @@ class Router:
                 self.room.look(self.state, self.traffic.in_flight, at_ms, self.place(record))
             self._turn(at_ms, self.place(record))
         self.before, self.last_ms = event, at_ms
+
+    def _standing(self, name: object) -> str:
+        """Empty for a replica whose joining is not in the rows that are kept."""
+        known = isinstance(name, str) and name in self.state.fleet.replicas
+        return self.state.standing(name) if known and isinstance(name, str) else ""
 
     # What the phases are made of
 
@@ -222,7 +225,7 @@ class Router:
         place, text = self.place(record), f"{event.replica} {health_words(event, record.at_ms)}"
         if event.by is not None:
             self.story.causes.change(line, event.replica)
-        elif self.state.standing(event.replica) not in ("DRAINING", "JOINING"):
+        elif self._standing(event.replica) not in ("DRAINING", "JOINING"):
             cause = cause_of("eject", record.at_ms, place, text, evidence)
             self.story.causes.trouble(begun_ms, cause)
         if self.course.name == NORMAL:

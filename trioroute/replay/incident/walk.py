@@ -43,11 +43,16 @@ def tell_incident(
             f"log holds {local_iso(begins)} to {local_iso(end.at_ms)}"
             + _around(source, first, end.seq)
         )
+    first = max(first, oldest.seq - 1)
+    retired = oldest.seq > 1 and from_ms < oldest.at_ms
     from_ms = max(from_ms, oldest.at_ms)
     step_ms = max(1, -(-(to_ms - from_ms) // STEPS))
     count = max(1, -(-(to_ms - from_ms) // step_ms))
     steps = [TimeStep(at_ms=from_ms + place * step_ms) for place in range(count)]
     walk = _Walk(source, Story(), Traffic(from_ms, step_ms, steps))
+    if retired:
+        place = f"seq {oldest.seq}, {local_iso(oldest.at_ms)}"
+        walk.story.note(f"the log begins at {place}: what was before is not in it")
     walk.begin(first, from_ms)
     for record in source.kept(first, until, walk.damaged):
         walk.take(record)
