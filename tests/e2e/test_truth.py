@@ -28,6 +28,13 @@ LIMITS: dict[str, Any] = {
     "probing_window": "1s",
     "log_sync": "normal",
 }
+BROKEN = {
+    "upstream_error",
+    "upstream_cut",
+    "upstream_empty",
+    "first_byte_timeout",
+    "idle_timeout",
+}
 CLOCKS_MS = 1000
 """Processes read the same clock; this is for what lies between reading it and acting."""
 
@@ -183,6 +190,14 @@ def test_clients_replicas_and_the_log_tell_the_same(fleet: Fleet) -> None:
     assert {"reset", "fin"} & {*causes}, causes  # the kill, with or without a first byte before it
     assert ends["ok"] > 50, ends
     router.verify()
+    told = json.loads(router.replay("--incident", "-1h", "--json").stdout)
+    broken = sum(count for outcome, count in ends.items() if outcome in BROKEN)
+    assert told["total"]["failed"] == broken
+    assert told["total"]["requests"] == len(made.felt)
+    assert told["first_cause"]["kind"] == "eject"
+    assert told["first_cause"]["evidence"]
+    drain = "gpu3: draining: takes no new request, by admin"
+    assert drain in {line["text"] for line in told["changes"]}
 
 
 def clients_agree(felt: list[Felt], log: Logged) -> Counter[str]:
