@@ -88,7 +88,8 @@ class Admin:
 
     @classmethod
     def of(cls, server: GpuStack) -> "Admin":
-        client = httpx.Client(base_url=server.url, timeout=20)
+        alone = httpx.Limits(max_keepalive_connections=0)  # the server is stopped now and then
+        client = httpx.Client(base_url=server.url, timeout=20, limits=alone)
         asked = {"username": "admin", "password": PASSWORD}
         client.post("/auth/login", data=asked).raise_for_status()
         made = client.post("/v2/api-keys", json={"name": "trioroute", "expires_in": 0})

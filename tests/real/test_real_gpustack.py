@@ -6,6 +6,7 @@ which its own controller made are running at our ports, as a worker would.
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -41,7 +42,7 @@ def server(figures: Figures) -> Iterator[GpuStack]:
 @pytest.fixture(scope="module")
 def admin(server: GpuStack) -> Iterator[Admin]:
     admin = Admin.of(server)
-    with admin.client:
+    with closing(admin.client):
         yield admin
 
 
