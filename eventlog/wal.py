@@ -20,7 +20,7 @@ LOOK_AGAIN_S = 0.1
 
 @attrs.frozen
 class BrokenTail:
-    """At byte ``offset`` of ``part`` is the first frame that does not hold; ``commits`` follow."""
+    """What ``part`` holds ends at byte ``offset``, yet ``commits`` lie behind it."""
 
     part: Path
     offset: int
@@ -70,32 +70,35 @@ def _first_break(part: Path, file: BinaryIO, known: int) -> BrokenTail | None:
     magic, _, page_bytes, _, *salts, one, two = _HEADER.unpack(raw)
     order = ">" if magic == _BIG else "<"
     sums = _checksum((0, 0), raw[:24], order)
-    broken: int | None = None
-    if magic not in (_LITTLE, _BIG) or sums != (one, two):
-        broken, page_bytes = 0, page_bytes if page_bytes in _PAGE_SIZES else 4096
-    commits = 0
-    for number, (offset, head, page) in enumerate(_frames(file, page_bytes)):
+    sound = magic in (_LITTLE, _BIG) and sums == (one, two)
+    page_bytes = page_bytes if page_bytes in _PAGE_SIZES else USUAL_PAGE
+    holds_to = _HEADER.size + known * (_FRAME.size + page_bytes) if sound else 0
+    whole, commits = sound, 0
+    for number, (end, head, page) in enumerate(_frames(file, page_bytes)):
         if number < known:
             continue
         _, pages_after_commit, *told_salts, one, two = _FRAME.unpack(head)
-        if broken is None and not known:
+        if whole and not known:
             sums = _checksum(_checksum(sums, head[:8], order), page, order)
-            if told_salts == salts and sums == (one, two):
-                continue
-        broken = offset if broken is None else broken
-        commits += pages_after_commit > 0 and (told_salts == salts or broken == 0)
-    return BrokenTail(part, broken, commits) if broken is not None and commits else None
+        whole = whole and not known and told_salts == salts and sums == (one, two)
+        if whole and pages_after_commit:
+            holds_to = end
+        elif not whole:
+            commits += pages_after_commit > 0 and (told_salts == salts or not sound)
+    return BrokenTail(part, holds_to, commits) if commits else None
 
 
+USUAL_PAGE = 4096
 _PAGE_SIZES = frozenset(1 << power for power in range(9, 17))
 
 
 def _frames(file: BinaryIO, page_bytes: int) -> Iterator[tuple[int, bytes, bytes]]:
-    offset = _HEADER.size
+    """Where each ends, its head and its page."""
+    end = _HEADER.size
     size = _FRAME.size + page_bytes
     while len(frame := file.read(size)) == size:
-        yield offset, frame[: _FRAME.size], frame[_FRAME.size :]
-        offset += size
+        end += size
+        yield end, frame[: _FRAME.size], frame[_FRAME.size :]
 
 
 def _checksum(sums: tuple[int, int], data: bytes, order: str) -> tuple[int, int]:

@@ -142,3 +142,27 @@ def test_the_plug_takes_no_decision_that_a_client_was_told_of(fleet: Fleet, tmp_
     router.quiet()
     assert router.stop() == 0
     router.verify()
+
+
+def test_a_start_upon_a_write_ahead_log_that_was_changed_says_what_it_costs(fleet: Fleet) -> None:
+    fleet.engine()
+    router = fleet.router().ready()
+    for _ in range(5):
+        assert ask(router).status_code == 200
+    router.quiet()
+    router.kill()
+    wal = router.log / "log-1.sqlite-wal"
+    data = bytearray(wal.read_bytes())
+    at = len(data) - 3 * 4096
+    data[at] ^= 1
+    wal.write_bytes(data)
+    (bad,) = check_log(router.log).bad
+    assert bad.part == str(wal)
+    router.start()
+    router.ready()
+    assert f"the write-ahead log {wal} breaks off at byte {bad.offset}" in router.text()
+    assert ask(router).status_code == 200
+    router.quiet()
+    assert router.stop() == 0
+    router.verify()
+    assert check_log(router.log).bad == []
