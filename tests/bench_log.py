@@ -18,7 +18,7 @@ from pathlib import Path
 import orjson
 import trio
 
-from eventlog import Entry
+from eventlog import Entry, Record
 from eventlog.check import check_log
 from eventlog.journal import Journal
 from eventlog.memory import MemoryStore
@@ -35,6 +35,8 @@ from trioroute.snapshot import make_snapshots
 
 DECISIONS = 20_000
 BATCH = 128
+MINUTES_MS = 600_000
+"""The span of ``--incident``: ten minutes at 200 requests a second, where the log is that long."""
 
 
 def say(name: str, value: float, unit: str) -> None:
@@ -142,6 +144,10 @@ def main(events: int) -> None:
     )
 
 
+def session_of(row: Record) -> str:
+    return orjson.loads(row.body)["session"] or ""
+
+
 def long_log(directory: Path, least: int) -> None:
     events = write_long_log(directory, least)
     say("long log", events, "events")
@@ -153,8 +159,11 @@ def long_log(directory: Path, least: int) -> None:
     with SqliteReader.open(directory) as reader:
         _, wall = timed(lambda: recover(reader, STREAM, Snapshots(directory)))
         say("  recovery with a snapshot at the end", wall * 1000, "ms")
-        middle = next(row for row in reader.read(events // 2) if row.kind == "Dispatched")
+        rows = [row for row in reader.read(events // 2) if row.kind == "Dispatched"]
+    middle = rows[0]
     asked(directory, "--decision", decision_name(middle.stream, middle.version))
+    asked(directory, "--incident", f"{utc_iso(middle.at_ms)}/{utc_iso(middle.at_ms + MINUTES_MS)}")
+    asked(directory, "--session", next(session_of(row) for row in rows if session_of(row)))
     asked(directory, "--request", orjson.loads(middle.body)["request_id"])
     asked(directory, "--at", utc_iso(middle.at_ms))
     say("  log verify, peak memory", memory_of("log", "verify", str(directory)), "MiB")

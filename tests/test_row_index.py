@@ -12,11 +12,15 @@ from eventlog.record import Record
 from eventlog.segments import list_segments
 from eventlog.sqlite import SegmentLimits, SqliteReader, SqliteStore
 from tests.replay.rig import STREAM, busy_day
+from tests.rig import Rig
 from trioroute import row_index
+from trioroute.policy.keys import digest_key
 from trioroute.replay.find import numbers_of_request
 from trioroute.replay.read import NotFound, Source
 from trioroute.replay.session import tell_session
 from trioroute.row_index import index_of, make_index, rows_with, session_word
+
+SECRET = bytes(32)
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +143,29 @@ def test_a_session_is_told_as_without_it(
     assert list(rows_with(reader, source.index, ("Rebound",), {session_word("s3"): '"s3"'}))
     assert sum(searched) <= 10
     assert tell_session(source, "s3", None) == without
+
+
+def test_a_session_is_found_by_its_raw_key_in_pieces_and_in_what_they_do_not_cover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_index, "OPEN_ROWS", 10)
+    rig = Rig().live("a", models=("m", "n"))
+    used = []
+    for model, tail in (("m", 0), ("n", 1), ("m", 1)):
+        with closing(SqliteStore.open(tmp_path, sync="normal")) as store:
+            used.append(rig.use(digest_key(SECRET, "session", model, "mine"), model=model).number)
+            for n in range(20):
+                rig.use(digest_key(SECRET, "session", "m", f"other {n}"))
+            there = store.stream_version(STREAM)
+            store.append(STREAM, rig.log.entries[there:], there)
+        if not tail:
+            make_index(tmp_path)
+    with SqliteReader.open(tmp_path) as reader:
+        source = Source(reader, index=index_of(tmp_path))
+        found = tell_session(source, "mine", SECRET)
+        assert found == tell_session(Source(reader), "mine", SECRET)
+        assert len(found.keys) == 2
+        assert [row.decision for row in found.decisions] == [f"r1/{number}" for number in used]
+        assert {row.end.outcome for row in found.decisions if row.end} == {"ok"}
+        with pytest.raises(NotFound, match="did you mean"):
+            tell_session(source, digest_key(SECRET, "session", "m", "other 3")[:-1] + "x", SECRET)

@@ -82,7 +82,7 @@ class Router:
         at_ms = record.at_ms
         self._settle(self.last_ms if isinstance(event, e.Started) else at_ms)
         if not usual(event):
-            was = self._standing(getattr(event, "replica", None))
+            was = self._standing(event.replica) if isinstance(event, e.Ejected | e.Live) else ""
             self.story.rules.take(self.place(record), event, self.state, was, self.before)
         look = _LOOKS.get(type(event))
         if look is not None:

@@ -19,6 +19,7 @@ from trioroute.events import (
 from trioroute.policy.recovery import AT_ONCE
 from trioroute.projections import State
 from trioroute.projections.health import BUSY_STATUSES
+from trioroute.replay.check import PIN_EVENTS, PinEvent
 from trioroute.replay.incident.told import Acted
 from trioroute.replay.words import PIN_ENDS, SPILLS
 
@@ -35,7 +36,10 @@ def usual(event: Event) -> bool:
 
 
 def rule_of(event: Event, was: str) -> tuple[str, str] | None:
-    """Number of the rule that made ``event``, and what it did; ``was``: the replica's state."""
+    """Number of the rule that made ``event``, and what it did; ``was``: the state of the replica
+    that was ejected or became LIVE."""
+    if isinstance(event, PIN_EVENTS):  # first, for they are the most
+        return _pin_rule(event)
     match event:
         case Ejected(by=str()):
             return "6", "a replica was ejected by hand"
@@ -62,21 +66,19 @@ def rule_of(event: Event, was: str) -> tuple[str, str] | None:
                 return "6.2", f"a replica answered {event.status}: busy, passed over for a while"
             return None
         case _:
-            return _pin_rule(event)
-
-
-def _pin_rule(event: Event) -> tuple[str, str] | None:
-    match event:
-        case Spilled():
-            return "4 step 4", f"a {event.kind} pin spilled: {SPILLS[event.cause]}"
-        case Rebound():
-            number = "5.8" if event.cause in _DEAD else _REBOUND[event.cause]
-            return number, f"a {event.kind} pin moved: {PIN_ENDS[event.cause]}"
-        case Unbound():
-            number = "5.8" if event.cause in _DEAD else _UNBOUND[event.cause]
-            return number, f"a {event.kind} pin was removed: {PIN_ENDS[event.cause]}"
-        case _:
             return None
+
+
+def _pin_rule(event: PinEvent) -> tuple[str, str] | None:
+    if isinstance(event, Spilled):
+        return "4 step 4", f"a {event.kind} pin spilled: {SPILLS[event.cause]}"
+    if isinstance(event, Rebound):
+        number = "5.8" if event.cause in _DEAD else _REBOUND[event.cause]
+        return number, f"a {event.kind} pin moved: {PIN_ENDS[event.cause]}"
+    if isinstance(event, Unbound):
+        number = "5.8" if event.cause in _DEAD else _UNBOUND[event.cause]
+        return number, f"a {event.kind} pin was removed: {PIN_ENDS[event.cause]}"
+    return None
 
 
 @attrs.define
