@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -120,6 +121,24 @@ class SqliteReader:
             if (head := self._segment(file).head()) is not None:
                 return head
         return Head()
+
+    def missing(self) -> list[tuple[int, int]]:
+        """Rows of whole segments that are not there, between those that are: first and last seq.
+
+        A row that misses inside a segment is found by reading it only. Raises as ``head``.
+        """
+        with self._lock:
+            return self._again_if_retired(self._missing)
+
+    def _missing(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        files = self._files()
+        for file, following in pairwise(files):
+            head = self._segment(file).head()
+            last = file.first - 1 if head is None else head.seq
+            if last + 1 < following.first:
+                found.append((last + 1, following.first - 1))
+        return found
 
     def last_until(self, at_ms: int) -> int:
         """See :class:`eventlog.store.LogReader`: the newest segment that begins no later is looked

@@ -153,6 +153,20 @@ def test_a_pruned_log_is_told_as_far_as_it_goes(
     assert told["total"]["requests"] > 300
 
 
+@pytest.mark.parametrize("question", [("--request", "q20"), ("--session", "s3"), ("--last", "1")])
+def test_rows_that_a_search_cannot_find_are_told_with_the_answer(
+    tmp_path: Path, question: tuple[str, ...]
+) -> None:
+    whole = pruned(tmp_path / "whole", snapshots=True, without=())
+    assert "are not in the log" not in run(whole, *question).stderr
+    log = pruned(tmp_path / "holed", snapshots=True, without=(2,))
+    gone, following = list_segments(whole)[2:4]
+    result = run(log, *question)
+    assert f"rows {gone.first} to {following.first - 1} are not in the log" in result.stderr
+    retired = pruned(tmp_path / "retired", snapshots=True, without=(0, 1))
+    assert "are not in the log" not in run(retired, "--last", "1").stderr
+
+
 def test_a_retired_beginning_is_told_and_a_snapshot_tells_the_fleet(tmp_path: Path) -> None:
     log = pruned(tmp_path / "log", snapshots=True, without=(0, 1))
     told = data(log, "--incident", "-1h")

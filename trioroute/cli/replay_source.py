@@ -1,7 +1,7 @@
 """The log a question is about: found, opened, and what goes wrong with it in words."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -61,6 +61,16 @@ def _look_at(log: Path) -> None:
         )
 
 
+def _tell_missing(reader: SqliteReader) -> None:
+    """An answer that was searched for does not pass by every row: what misses is told first."""
+    with suppress(LogError):  # the question itself meets it, or does not need it
+        for first, last in reader.missing():
+            warn(
+                f"rows {first} to {last} are not in the log: what they told is missing from the "
+                "answer; trioroute log verify tells what holds"
+            )
+
+
 @contextmanager
 def opened(log: Path, lenient: bool) -> Iterator[Source]:
     _look_at(log)
@@ -69,6 +79,7 @@ def opened(log: Path, lenient: bool) -> Iterator[Source]:
         source = Source(reader, lenient)
         if log.is_dir():
             source.snapshots, source.index = Snapshots(log), index_of(log)
+            _tell_missing(reader)
         with rare_gc():
             yield source
         for kind, times in source.skipped.items():
