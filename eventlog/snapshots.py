@@ -96,6 +96,8 @@ class Snapshots:
         told: dict[str, Any] = json.loads(head)
         if told["format"] != FORMAT:
             raise BadSnapshot(f"format {told['format']}, this version knows {FORMAT}")
+        if told["seq"] != seq:
+            raise BadSnapshot(f"its name is that of another row: it was taken after {told['seq']}")
         return Snapshot(Head(told["seq"], bytes.fromhex(told["chain"])), told["fold"], payload)
 
     def newest(

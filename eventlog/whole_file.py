@@ -30,4 +30,11 @@ def write_whole(path: Path, data: bytes) -> None:
 def left_drafts(directory: Path) -> list[Path]:
     """Drafts that a crash left behind."""
     before_s = time.time() - DRAFT_LEFT_S
-    return [path for path in directory.glob(f"*{DRAFT}") if path.stat().st_mtime < before_s]
+    return [path for path in directory.glob(f"*{DRAFT}") if _written_s(path) < before_s]
+
+
+def _written_s(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another program is done with it: its file has its name by now
+        return float("inf")

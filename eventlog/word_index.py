@@ -118,7 +118,7 @@ class WordIndex:
             raise BadPiece(f"cannot be read: {exc}") from exc
         try:
             return self._opened(piece, reader, file)
-        except (OSError, ValueError, KeyError, struct.error) as exc:
+        except (OSError, ValueError, TypeError, KeyError, RecursionError, struct.error) as exc:
             file.close()
             raise BadPiece(f"damaged: {exc}") from exc
         except BaseException:
@@ -130,7 +130,13 @@ class WordIndex:
         told = json.loads(head)
         if (told["format"], told["words"]) != (FORMAT, self._words):
             raise BadPiece("it was made by a release that looks for other words")
-        blocks = -(-told["count"] // BLOCK)
+        if (told["first"], told["last"]) != (piece.first, piece.last):
+            raise BadPiece("its name is that of other rows")
+        count = told["count"]
+        blocks = -(-count // BLOCK)
+        size = file.tell() + blocks * _fence.size + count * _ENTRY_BYTES
+        if size != os.fstat(file.fileno()).st_size:  # before so much is read
+            raise BadPiece("it is of another length")
         fences = file.read(blocks * _fence.size)
         if digest.strip() != _digest(head + fences):
             raise BadPiece("its digest is another one")
@@ -143,7 +149,7 @@ class WordIndex:
             piece,
             tuple(told["notes"]),
             file,
-            told["count"],
+            count,
             [first for first, _ in table],
             [crc for _, crc in table],
             file.tell(),

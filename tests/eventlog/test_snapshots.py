@@ -98,6 +98,25 @@ def test_one_of_another_log_or_of_rows_that_were_lost_is_passed_over(tmp_path: P
     assert newest(snapshots, MemoryStore())[0] is None
 
 
+def test_one_under_the_name_of_another_row_is_passed_over(tmp_path: Path) -> None:
+    """It would be the state after more rows than were asked for."""
+    store = log_of(9)
+    snapshots = kept(tmp_path, store, 2, 9)
+    snapshots.path(9).rename(snapshots.path(5))
+    seq, (warning,) = newest(snapshots, store, until=5)
+    assert seq == 2
+    assert "it was taken after 9" in warning
+
+
+def test_a_draft_that_gets_its_name_meanwhile_was_not_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshots = kept(tmp_path, log_of(9), 5, 9)
+    draft = snapshots.directory / "after-7.snapshot.1.new"
+    monkeypatch.setattr(Path, "glob", lambda *_: iter([draft]))
+    assert snapshots.keep_only({9}) == 1
+
+
 def test_what_the_reader_of_the_payload_refuses_is_passed_over(tmp_path: Path) -> None:
     store = log_of(9)
     snapshots = kept(tmp_path, store, 4, 9)

@@ -1,5 +1,6 @@
 """The index of words: what is in it is found, and a file that is not what was written is told."""
 
+import json
 import random
 from contextlib import closing
 from pathlib import Path
@@ -85,6 +86,42 @@ def test_a_changed_byte_is_told_wherever_it_is(tmp_path: Path, store: MemoryStor
     piece.path.unlink()
     with pytest.raises(BadPiece, match="cannot be read"):
         rows(piece, store)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"", b"5", b"null", b"[]", b"{}", b'"format"', b"[" * 100_000, b"\xff"],
+)
+def test_a_first_line_that_is_something_else_is_told(
+    tmp_path: Path, store: MemoryStore, head: bytes
+) -> None:
+    piece = written(tmp_path, store, 1, 100)
+    piece.path.write_bytes(head + piece.path.read_bytes()[piece.path.read_bytes().index(b"\n") :])
+    with pytest.raises(BadPiece):
+        rows(piece, store, word(50))
+
+
+@pytest.mark.parametrize("count", [None, "7", [], -1, 1.5, 10**13, 10**30])
+def test_a_count_that_the_file_cannot_hold_is_told_before_so_much_is_read(
+    tmp_path: Path, store: MemoryStore, count: object
+) -> None:
+    piece = written(tmp_path, store, 1, 100)
+    head, rest = piece.path.read_bytes().split(b"\n", 1)
+    told = json.dumps(json.loads(head) | {"count": count})
+    piece.path.write_bytes(told.encode() + b"\n" + rest)
+    with pytest.raises(BadPiece):
+        rows(piece, store, word(50))
+
+
+@pytest.mark.parametrize("name", ["rows-5-100.index", "rows-1-200.index", "rows-1-60.index"])
+def test_a_piece_under_the_name_of_other_rows_is_told(
+    tmp_path: Path, store: MemoryStore, name: str
+) -> None:
+    piece = written(tmp_path, store, 1, 100)
+    piece.path.rename(piece.path.with_name(name))
+    (renamed,) = WordIndex(tmp_path, "w").pieces()
+    with pytest.raises(BadPiece, match="its name is that of other rows"):
+        rows(renamed, store, word(50))
 
 
 def test_a_piece_of_another_log_or_of_other_words_is_told(
