@@ -248,6 +248,21 @@ async def test_where_it_does_not_start_bodies_are_read_here_with_one_warning(
     assert "large bodies are read on the event loop" in warning.getMessage()
 
 
+async def test_a_start_that_failed_is_tried_again_soon_and_then_ever_later() -> None:
+    pauses_s: list[float] = []
+    async with running("/nonexistent") as reader:
+        for _ in range(5):
+            reader._hopeless_until_s = 0.0
+            pauses_s.append(reader._again_s)
+            before_s = trio.current_time()
+            assert await reader.facts(ASKED, HUGE) == read_here(ASKED, HUGE)
+            assert reader._hopeless_until_s >= before_s + pauses_s[-1]
+        assert pauses_s == [1, 4, 16, 60, 60]
+        reader.command, reader._hopeless_until_s = COMMAND, 0.0
+        assert await reader.facts(ASKED, HUGE) == read_here(ASKED, HUGE)
+        assert reader.child is not None
+
+
 async def test_an_answer_of_another_kind_is_a_lost_child() -> None:
     talks = "import os; os.write(0, bytes(4)); os.read(0, 9); os.write(0, bytes((0,0,0,2)) + b'[]')"
     async with running(sys.executable, "-c", talks) as reader:

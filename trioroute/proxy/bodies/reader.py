@@ -37,8 +37,9 @@ WAIT_S = 30.0
 """In line and in the child together; a body of 64 MiB takes 1 s there."""
 
 TRIES = 2
-START_AGAIN_S = 60.0
-"""After a start that failed, bodies are read here for so long."""
+START_AGAIN_S, START_AGAIN_MAX_S = 1.0, 60.0
+"""After a start that failed, bodies are read here for so long; four times as long after each
+further failure: one that the kernel killed for memory may start at once again."""
 
 
 def _overloaded(message: str) -> RouterError:
@@ -70,6 +71,7 @@ class BodyReader:
     child: ReaderProcess | None = attrs.field(default=None, init=False)
     _running: bool = attrs.field(default=False, init=False)
     _hopeless_until_s: float = attrs.field(default=0.0, init=False)
+    _again_s: float = attrs.field(default=START_AGAIN_S, init=False)
     _told: bool = attrs.field(default=False, init=False)
     _line: deque[_Job] = attrs.field(factory=deque, init=False)
     _asked: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -165,7 +167,8 @@ class BodyReader:
         try:
             self.child = await start(self.command)
         except (OSError, ValueError, RuntimeError, ChildLost) as error:
-            self._hopeless_until_s = trio.current_time() + START_AGAIN_S
+            self._hopeless_until_s = trio.current_time() + self._again_s
+            self._again_s = min(4 * self._again_s, START_AGAIN_MAX_S)
             if not self._told:
                 self._told = True
                 words = " ".join(self.command)
@@ -177,6 +180,7 @@ class BodyReader:
                 )
             return False
         self._told = False
+        self._again_s = START_AGAIN_S
         return True
 
     async def _drop(self) -> None:
