@@ -122,7 +122,7 @@ ROWS: dict[str, Row] = {
     ),
     "the router is killed (SIGKILL) under load and started again": Row(
         real=(
-            f"{KILLS}::test_twenty_kills_under_load_lose_nothing",
+            f"{KILLS}::test_kills_under_load_lose_nothing",
             f"{KILLS}::test_pins_streaks_and_cooldowns_are_what_they_were",
             f"{KILLS}::test_orphans_are_named_in_the_log_and_their_weight_is_given_back",
         ),

@@ -53,7 +53,7 @@ def test_certificate_files_must_be_there(tmp_path: Path) -> None:
     lines = f'[server]\ntls_cert = "{pair.cert}"\ntls_key = "{tmp_path}/nowhere.pem"'
     found = problem(tmp_path, lines)
     assert found.key == "server.tls_key"
-    assert found.value == f'"{tmp_path}/nowhere.pem"'[:80]
+    assert found.value == f'"{tmp_path}/nowhere.pem"'
     assert found.message == "cannot be read: No such file or directory"
     lines = f'[server]\ntls_cert = "{pair.cert}"\ntls_key = "{pair.key}"'
     both = loaded(tmp_path, lines).in_force.server

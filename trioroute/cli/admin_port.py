@@ -54,7 +54,10 @@ def _trusting(ca_file: str | None) -> ssl.SSLContext:
 
 
 def no_answer(admin: str, error: Exception) -> str:
-    return f"no answer of an admin port at {admin}: {error}"
+    return (
+        f"no answer of an admin port at {admin}: {error}; start the router, or name its admin port "
+        "with --admin"
+    )
 
 
 def refusal(told: object, status: int) -> str:

@@ -132,7 +132,9 @@ def _words(kind: str, at_ms: int, body: dict[str, Any]) -> str:
     if kind == "Orphaned":
         return f"the router had died under {len(body['dispatches'])} requests"
     if kind not in _REPLICA:
-        return {"Stopped": "router stopped", "Gap": "events are missing"}.get(kind, "new settings")
+        return {"Stopped": "router stopped", "Gap": "events are missing"}.get(
+            kind, "settings in force"
+        )
     try:
         event = decode(kind, KINDS[kind].schema, orjson.dumps(body))
     except UnreadableEvent:

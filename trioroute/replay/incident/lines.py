@@ -93,8 +93,8 @@ def _hit(told: Incident) -> Block:
     if told.usual_ttfb_ms is not None and told.delayed_from_ms is not None:
         said = (
             f"delayed: first byte after {span(told.delayed_from_ms)} or more in other than normal "
-            f"phases; in those {span(told.usual_ttfb_ms)} is usual, and "
-            f"{(told.usual_late_m or 0) / 10:.1f} % take as long"
+            f"phases; in normal phases {span(told.usual_ttfb_ms)} is usual, and "
+            f"{(told.usual_late_m or 0) / 10:.1f} % take as long there"
         )
     return Block("Who was hit", (said,), ("model", "key", *columns), tuple(rows), columns)
 
