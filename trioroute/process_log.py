@@ -13,6 +13,8 @@ import threading
 import time
 from collections import deque
 
+from trioroute.whole_lines import WholeLines
+
 PENDING_BYTES = 1 << 20
 """Kept while nobody takes them; whole lines beyond it are dropped and counted."""
 
@@ -41,7 +43,7 @@ class Outlet(io.TextIOBase):
         self._begun = ""
         self._waiting: deque[bytes | int] = deque()  # lines, and how many were dropped between
         self._held_bytes = 0
-        self._torn = False
+        self._lines = WholeLines()
         threading.Thread(target=self._run, name="process log", daemon=True).start()
 
     def writable(self) -> bool:
@@ -122,17 +124,15 @@ class Outlet(io.TextIOBase):
 
     def _put(self, data: bytes) -> int:
         """Write it all, however long that takes; how many of its lines were refused."""
-        begun = b"\n" if self._torn and data else b""
-        whole, done = begun + data, 0
-        while done < len(whole):
-            try:
-                done += os.write(self._descriptor, memoryview(whole)[done:])
-            except BlockingIOError:  # the terminal or pipe was made so by who shares it
-                select.select([], [self._descriptor], [], READ_AGAIN_S)
-            except OSError:
-                return data.count(b"\n", max(0, done - len(begun)))
-            else:
-                self._torn = whole[done - 1 : done] != b"\n"
+        refused, _ = self._lines.put(self._descriptor, data, write=_patient_write)
+        return refused
+
+
+def _patient_write(descriptor: int, data: memoryview) -> int:
+    try:
+        return os.write(descriptor, data)
+    except BlockingIOError:  # the terminal or pipe was made so by who shares it
+        select.select([], [descriptor], [], READ_AGAIN_S)
         return 0
 
 

@@ -1,5 +1,7 @@
 """Series of this process alone: timings and the log. They start at zero with it (METRICS.md)."""
 
+from collections.abc import Mapping
+
 from trioroute.observe.shapes import (
     Counter,
     Distribution,
@@ -10,7 +12,7 @@ from trioroute.observe.shapes import (
     Series,
     seconds_of,
 )
-from trioroute.observe.timings import COARSE_NS, FINE_NS, Buckets
+from trioroute.observe.timings import COARSE_NS, FINE_NS, Buckets, SourceView, TaskView
 
 _LES = {bounds: seconds_of(bounds, 1_000_000_000) for bounds in (FINE_NS, COARSE_NS)}
 
@@ -18,6 +20,16 @@ _LES = {bounds: seconds_of(bounds, 1_000_000_000) for bounds in (FINE_NS, COARSE
 def _spread(kept: Buckets) -> Distributions:
     found = Distribution(_LES[kept.bounds_ns], kept.counts, kept.sum_ns / 1_000_000_000)
     return [((), found)]
+
+
+def _last_successes(
+    sources: Mapping[str, SourceView | TaskView],
+) -> list[tuple[tuple[str], float]]:
+    return [
+        ((name,), source.last_success_ms / 1000)
+        for name, source in sources.items()
+        if source.last_success_ms
+    ]
 
 
 UPKEEP: tuple[Series, ...] = (
@@ -45,11 +57,7 @@ UPKEEP: tuple[Series, ...] = (
         "trioroute_log_upkeep_last_success_timestamp_seconds",
         "When a task beside the event log last succeeded; absent if never.",
         ("task",),
-        lambda s: [
-            ((task,), done.last_success_ms / 1000)
-            for task, done in s.timings.upkeep.items()
-            if done.last_success_ms
-        ],
+        lambda s: _last_successes(s.timings.upkeep),
         "seconds",
     ),
     Gauge(
@@ -140,11 +148,7 @@ PROCESS: tuple[Series, ...] = (
         "trioroute_discovery_last_success_timestamp_seconds",
         "When a source of discovery last told its list; absent if never.",
         ("source",),
-        lambda s: [
-            ((name,), source.last_success_ms / 1000)
-            for name, source in s.timings.discovery.items()
-            if source.last_success_ms
-        ],
+        lambda s: _last_successes(s.timings.discovery),
         "seconds",
     ),
     Gauge(

@@ -21,6 +21,7 @@ import trio
 
 from trioroute.proxy.passage import Passage
 from trioroute.proxy.serving.asgi import Message, Scope, Send
+from trioroute.whole_lines import WholeLines
 
 logger = logging.getLogger("trioroute.proxy")
 
@@ -101,7 +102,7 @@ class AccessLog:
         self.dropped = 0
         self._one_batch = threading.Lock()
         self._lost: int | None = None
-        self._torn = False
+        self._written = WholeLines()
 
     def note(self, request: Request) -> None:
         """Plain and quick: called in a ``finally``."""
@@ -150,23 +151,20 @@ class AccessLog:
                 self._lost = None
 
     def _append(self, data: bytes) -> tuple[int, OSError | None]:
-        """The lines that were not written, and why. One cut in two is ended before the next."""
-        begun = b"\n" if self._torn else b""
-        whole, done = begun + data, 0
+        """The lines that were not written, and why."""
+        # Not through sys.stderr: a thread left in its lock aborts the interpreter's end.
+        if self._path is None:
+            return self._written.put(STDERR, data, _stderr_takes)
+        lost = data.count(b"\n")
         try:
-            # Not through sys.stderr: a thread left in its lock aborts the interpreter's end.
-            out = STDERR if self._path is None else os.open(self._path, APPENDING, 0o666)
+            out = os.open(self._path, APPENDING, 0o666)
             try:
-                while done < len(whole):
-                    end = len(whole) if self._path is not None else _stderr_takes(whole, done)
-                    done += os.write(out, memoryview(whole)[done:end])
-                    self._torn = whole[done - 1 : done] != b"\n"
+                lost, error = self._written.put(out, data)
             finally:
-                if self._path is not None:
-                    os.close(out)
-        except OSError as error:
-            return data.count(b"\n", max(0, done - len(begun))), error
-        return 0, None
+                os.close(out)
+        except OSError as failure:
+            error = failure
+        return lost, error
 
 
 def _stderr_takes(data: bytes, begin: int) -> int:
