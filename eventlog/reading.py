@@ -2,9 +2,10 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from eventlog.errors import LogDamaged, LogMissing, StoreClosed
 from eventlog.record import Head, Record
@@ -49,6 +50,11 @@ class SqliteReader:
             reader._segment(files[-1])
         return reader
 
+    @property
+    def path(self) -> Path:
+        """What was opened: a directory or a file."""
+        return self._path
+
     def read(self, after: int = 0, limit: int = 1000) -> list[Record]:
         """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
         check_page(after, limit)
@@ -76,6 +82,24 @@ class SqliteReader:
             if len(rows) == limit:
                 break
         return rows
+
+    def read_bare(self, after: int, limit: int = 1000) -> list[tuple[Any, ...]]:
+        """As ``read``, in a third of the time, for who needs neither ``seen`` nor ``chain``: each
+        row as seq, stream, version, kind, schema, at_ms and the body as text.
+
+        Empty where ``read`` is to be asked: for a page that is damaged, has a hole, or is not of
+        one segment. Raises StoreFailed, StoreClosed.
+        """
+        check_page(after, limit)
+        with self._lock, suppress(LogDamaged):
+            rows = self._again_if_retired(lambda: self._read_bare(after, limit))
+            if len(rows) == limit and rows[0][0] == after + 1 and rows[-1][0] == after + limit:
+                return rows
+        return []
+
+    def _read_bare(self, after: int, limit: int) -> list[tuple[Any, ...]]:
+        files = [file for file in self._files() if file.first <= after + 1]
+        return self._segment(files[-1]).read_bare(after, limit) if files else []
 
     def read_stream(self, stream: str, after: int = 0, limit: int = 1000) -> list[Record]:
         """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""

@@ -26,6 +26,10 @@ _name = re.compile(r"log-([1-9][0-9]*)\.sqlite\Z")
 # CAST gives the bytes as they are stored, without decoding and encoding them again.
 _COLUMNS = "seq, stream, version, kind, schema, at_ms, seen, CAST(body AS BLOB), chain"
 READ = f"SELECT {_COLUMNS} FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
+READ_BARE = (
+    "SELECT seq, stream, version, kind, schema, at_ms, body FROM events"
+    " WHERE seq > ? ORDER BY seq LIMIT ?"
+)
 READ_STREAM = (
     f"SELECT {_COLUMNS} FROM events WHERE stream = ? AND version > ? ORDER BY version LIMIT ?"
 )
@@ -146,6 +150,10 @@ class SegmentReader:
             if limit == 1:
                 raise LogDamaged(str(self._path), after + 1, damage.reason) from damage
             return self._before_damage(after, limit)
+
+    def read_bare(self, after: int, limit: int) -> list[tuple[Any, ...]]:
+        """As ``read``, without ``seen`` and ``chain``, and the body as text."""
+        return self._query(READ_BARE, after, limit)
 
     def _before_damage(self, after: int, limit: int) -> list[Record]:
         """What can be read of a page that cannot be read as a whole, half as many at a time.

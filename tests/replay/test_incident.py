@@ -7,6 +7,7 @@ import attrs
 import orjson
 import pytest
 
+import trioroute.replay.ahead as ahead
 from eventlog.record import Entry, Record
 from tests.replay.logs import played, source_of
 from tests.replay.rig import STREAM, store_of
@@ -17,7 +18,7 @@ from trioroute.replay.incident import Incident, tell_incident
 from trioroute.replay.incident.course import PHASES_MAX, Course
 from trioroute.replay.incident.told import Hit
 from trioroute.replay.incident.traffic import GROUPS_MAX, STEPS, bin_of, edge_of
-from trioroute.replay.read import PAGE, NotFound, Source
+from trioroute.replay.read import NotFound, Source
 from trioroute.replay.what_if import take_again
 from trioroute.replay.window import Window
 
@@ -299,12 +300,13 @@ def test_missing_rows_are_told_and_the_rest_counted() -> None:
     assert told.total.requests > 150
 
 
-def test_progress_is_told_page_by_page() -> None:
+def test_progress_is_told_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "PART_ROWS", 1000)
     source = source_of(played(1500, faults=FAULTS)[0])
     told: list[tuple[int, int]] = []
     tell_incident(source, 1, source.last().at_ms, lambda done, of: told.append((done, of)))
     rows = source.last().seq
-    assert told == [(done, rows) for done in range(PAGE, rows, PAGE)]
+    assert told == [*((done, rows) for done in range(1000, rows, 1000)), (rows, rows)]
 
 
 def test_a_span_without_rows_says_what_there_is() -> None:

@@ -92,7 +92,6 @@ class _Counted:
     """``traffic`` counts by block of rows where an incident counts by step of time."""
 
     traffic: Traffic
-    ids: dict[tuple[str, int], str] = attrs.field(factory=dict)
     counts: Counter[str] = attrs.field(factory=Counter)
     replicas: Counter[str] = attrs.field(factory=Counter)
     reasons: list[Counter[str]] = attrs.field(factory=lambda: [Counter() for _ in range(BLOCKS)])
@@ -107,31 +106,26 @@ class _Counted:
         match event:
             case Dispatched():
                 traffic.dispatch(stream, number, seq, event)
-                self.ids[stream, number] = event.request_id
                 self.replicas[event.replica] += 1
                 self.reasons[self.block(seq)][event.reason] += 1
             case Released():
                 traffic.release(stream, seq, event, normal=False)
-                self.ids.pop((stream, event.dispatch), None)
                 if event.outcome == "ok":
                     self.duration.add(self.block(seq), event.duration_ms)
                     if event.ttfb_ms is not None:
                         self.ttfb.add(self.block(seq), event.ttfb_ms)
             case Failed():
-                request_id = self.ids.pop((stream, event.dispatch), "")
-                traffic.fail(stream, seq, event, request_id)
+                traffic.fail(stream, seq, event)
             case Orphaned():
                 traffic.orphan(stream, seq, event)
-                for lost in event.dispatches:
-                    self.ids.pop((stream, lost), None)
             case Refused():
                 traffic.refuse(seq, event)
             case Ejected():
                 self.counts["ejects"] += 1
             case Spilled():
-                traffic.spill(seq, event)
+                traffic.spill(event.cause, seq, seq, (seq,))
             case Rebound():
-                traffic.rebind(seq, event)
+                traffic.rebind(event.cause, seq, seq, (seq,))
 
     def share(self, name: str) -> list[float]:
         """Of each block's decisions, the share that a row of the table counts."""

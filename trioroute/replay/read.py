@@ -98,19 +98,30 @@ class Source:
     ) -> Iterator[Record]:
         """As ``records``, but goes on behind rows that are missing or cannot be read, which
         ``damaged`` is told of."""
+        for page in self.kept_pages(after, until):
+            if isinstance(page, list):
+                yield from page
+            else:
+                damaged(page[0])
+
+    def kept_pages(self, after: int, until: int) -> Iterator[list[Record] | tuple[LogDamaged, int]]:
+        """The same page by page; of rows that are missing, the damage and the row behind which the
+        next one is."""
         while after < until:
             try:
-                page = self.reader.read(after, PAGE)
+                page = self.reader.read(after, min(PAGE, until - after))
             except LogDamaged as error:
-                damaged(error)
                 after = self._beyond(after, until, error)
+                yield error, after
                 continue
             if not page:
                 return
-            for record in page:
-                if record.seq > until:
-                    return
-                yield record
+            if page[-1].seq > until:
+                page = [record for record in page if record.seq <= until]
+                if page:
+                    yield page
+                return
+            yield page
             after = page[-1].seq
 
     def _beyond(self, after: int, until: int, damage: LogDamaged) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import attrs
 
 from trioroute.projections import State
+from trioroute.replay.clock import local_iso
 from trioroute.replay.incident.told import Phase
 
 PHASES_MAX = 500
@@ -48,6 +49,22 @@ class Course:
     def finish(self, at_ms: int) -> tuple[Phase, ...]:
         self._close(max(at_ms, self.since_ms))
         return tuple(self.done)
+
+
+def under_way(state: State) -> list[str]:
+    """What is wrong with replicas when a span begins. An eject by hand has no cause."""
+    found = []
+    for name in state.fleet.replicas:
+        health, standing = state.health[name], state.standing(name)
+        if standing in ("EJECTED", "PROBING") and health.eject_cause != "none":
+            cause = f" ({health.eject_cause})" if standing == "EJECTED" else ""
+            found.append(f"{name} is {standing}{cause} since {local_iso(health.since_ms)}")
+    return found
+
+
+def asleep_in(state: State) -> tuple[str, ...]:
+    """The replicas whose engines say that they were put to sleep."""
+    return tuple(name for name, health in state.health.items() if health.asleep)
 
 
 def overloaded(state: State) -> str | None:

@@ -49,16 +49,17 @@ class Evidence:
             text = f"request {place.partition('/')[0]}/{event.dispatch} on {replica} {words}"
             line = Line(at_ms=at_ms, place=place, event=type(event).__name__, text=text)
             self.against.setdefault(replica, _Against()).requests.append(line)
-        elif (
-            replica in self.against
-            and isinstance(event, Released)
-            and event.outcome in ("ok", "client_error")
-        ):
+        elif isinstance(event, Released) and event.outcome in ("ok", "client_error"):
+            self.fine(replica)
+
+    def fine(self, replica: str) -> None:
+        """It gave a proper answer."""
+        if replica in self.against:
             self.against[replica].requests.clear()
 
-    def requests_against(self, replica: str) -> int:
-        found = self.against.get(replica)
-        return 0 if found is None else len(found.requests)
+    def held(self) -> bool:
+        """Whether some request is held against some replica."""
+        return any(one.requests for one in self.against.values())
 
     def of(self, replica: str) -> tuple[Line, ...]:
         found = self.against.get(replica)

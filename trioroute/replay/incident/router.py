@@ -8,8 +8,8 @@ import attrs
 from eventlog.record import Record
 from trioroute import events as e
 from trioroute.projections import State, apply
-from trioroute.replay.clock import local_iso, span
-from trioroute.replay.incident.course import NORMAL, Course, phase_of
+from trioroute.replay.clock import span
+from trioroute.replay.incident.course import NORMAL, Course, asleep_in, phase_of
 from trioroute.replay.incident.evidence import cause_of, loads_of
 from trioroute.replay.incident.lanes import Lanes
 from trioroute.replay.incident.requests import Requests
@@ -18,13 +18,13 @@ from trioroute.replay.incident.rules import usual
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Phase
 from trioroute.replay.incident.traffic import Traffic
+from trioroute.replay.plain import Ended, Run, Sent
 from trioroute.replay.read import decision_name
 from trioroute.replay.told import Line
 from trioroute.replay.words import health_words, plural
 
-_FLEET = (e.ReplicaJoined, e.ReplicaLeft, e.Draining)
-_HEALTH = (e.Live, e.Probing, e.Ejected, e.ScrapeFailed, e.Scraped)
-_STATE = frozenset((*_FLEET, *_HEALTH, e.Started, e.Configured, e.Gap))
+_HEALTH = (e.Live, e.Probing, e.Ejected, e.ScrapeFailed, e.Scraped, e.Draining)
+_STATE = frozenset((*_HEALTH, e.ReplicaJoined, e.ReplicaLeft, e.Started, e.Configured, e.Gap))
 _USUAL = e.Refused(request_id="", code="not_found")
 """Stands for a row that says nothing of what comes after it."""
 
@@ -60,23 +60,26 @@ class Router:
         self.course.name, self.course.why = self._phase(at_ms)
         self.last_ms = self.state.at_ms
 
-    def under_way(self) -> list[str]:
-        """What was wrong with its replicas when the span began. An eject by hand has no cause."""
-        found = []
-        for name in self.state.fleet.replicas:
-            health, standing = self.state.health[name], self.state.standing(name)
-            if standing in ("EJECTED", "PROBING") and health.eject_cause != "none":
-                cause = f" ({health.eject_cause})" if standing == "EJECTED" else ""
-                found.append(f"{name} is {standing}{cause} since {local_iso(health.since_ms)}")
-        return found
-
-    def take_usual(self, record: Record) -> bool:
-        """Take a row by which no rule acted and no phase may turn; False: look at its event."""
+    def take_run(self, run: Run) -> None:
+        """As ``take``, of each of many rows by which at most the rules of pins acted."""
+        for fate, pins in run.pins.items():
+            self.story.rules.pins(self.stream, fate, pins, self.state)
+            count = {"Spilled": self.traffic.spill, "Rebound": self.traffic.rebind}.get(fate[0])
+            if count is not None:
+                count(fate[2], run.from_ms, run.to_ms, [row[1] for row in pins])
         normal = self.course.name == NORMAL
-        if self.room.due(record.at_ms) or not self.requests.usual(record, normal=normal):
-            return False
-        self.before, self.last_ms = _USUAL, record.at_ms
-        return True
+        if self.room.due(run.to_ms) or not self.requests.moves(run.moves, normal=normal):
+            for row in run.moves:
+                self._move(row)
+        self._settle(run.to_ms)
+        self.before, self.last_ms = _USUAL, run.to_ms
+        self.state.position = run.last
+
+    def _move(self, row: Sent | Ended) -> None:
+        if self.room.due(row[1]):
+            self._settle(row[1])
+        if self.requests.move(row, normal=self.course.name == NORMAL):
+            self._turn(row[1], decision_name(self.stream, row[0]))
 
     def take(self, record: Record, event: e.Event) -> None:
         at_ms = record.at_ms
@@ -88,7 +91,7 @@ class Router:
         if look is not None:
             look(self, record, event)
         if type(event) in _STATE:
-            asleep = self._asleep() if isinstance(event, e.Scraped) else ()
+            asleep = asleep_in(self.state) if isinstance(event, e.Scraped) else ()
             apply(self.state, record.version, at_ms, event)
             self.lanes.look(self.state, at_ms)
             if isinstance(event, e.Scraped):
@@ -170,10 +173,10 @@ class Router:
             self._trouble(record, "log", "requests were refused: the log could not be written")
 
     def _spilled(self, record: Record, event: e.Spilled) -> None:
-        self.traffic.spill(record.at_ms, event)
+        self.traffic.spill(event.cause, record.at_ms, record.at_ms, (record.at_ms,))
 
     def _rebound(self, record: Record, event: e.Rebound) -> None:
-        self.traffic.rebind(record.at_ms, event)
+        self.traffic.rebind(event.cause, record.at_ms, record.at_ms, (record.at_ms,))
 
     def _scraped(self, record: Record, event: e.Scraped) -> None:
         self.requests.evidence.scraped(event)
@@ -204,11 +207,8 @@ class Router:
             self.story.causes.back(event.replica)
         self.story.causes.change(line, event.replica if on and was is None else None)
 
-    def _asleep(self) -> tuple[str, ...]:
-        return tuple(name for name, health in self.state.health.items() if health.asleep)
-
     def _slept(self, record: Record, before: tuple[str, ...]) -> None:
-        now = self._asleep()
+        now = asleep_in(self.state)
         for name in now:
             if name not in before:
                 line = self._say(record, f"{name}: its engine says that it was put to sleep")

@@ -1,5 +1,8 @@
 """Which rules acted, by their numbers in RULES, and what one setting more would have changed."""
 
+from collections.abc import Sequence
+from functools import cache
+
 import attrs
 
 from trioroute.events import (
@@ -13,18 +16,19 @@ from trioroute.events import (
     Refused,
     Released,
     ScrapeFailed,
-    Spilled,
-    Unbound,
 )
 from trioroute.policy.recovery import AT_ONCE
 from trioroute.projections import State
 from trioroute.projections.health import BUSY_STATUSES
-from trioroute.replay.check import PIN_EVENTS, PinEvent
+from trioroute.replay.check import PIN_EVENTS
 from trioroute.replay.incident.told import Acted
+from trioroute.replay.plain import PinFate, PinRow
+from trioroute.replay.read import decision_name
 from trioroute.replay.words import PIN_ENDS, SPILLS
 
 _DEAD = ("ejected", "probing", "draining", "joining", "asleep", "gone")
 _REBOUND = {"spills": "5.5", "force": "5.6", "failed": "5.9"}
+_SPILLS_KEY = "pins.spills_to_rebind"
 _UNBOUND = {"ttl": "5.3", "spills": "5.7", "evicted": "5.10", "failed": "5.9"}
 
 
@@ -39,7 +43,7 @@ def rule_of(event: Event, was: str) -> tuple[str, str] | None:
     """Number of the rule that made ``event``, and what it did; ``was``: the state of the replica
     that was ejected or became LIVE."""
     if isinstance(event, PIN_EVENTS):  # first, for they are the most
-        return _pin_rule(event)
+        return _pin_rule(type(event).__name__, event.kind, event.cause)
     match event:
         case Ejected(by=str()):
             return "6", "a replica was ejected by hand"
@@ -69,15 +73,17 @@ def rule_of(event: Event, was: str) -> tuple[str, str] | None:
             return None
 
 
-def _pin_rule(event: PinEvent) -> tuple[str, str] | None:
-    if isinstance(event, Spilled):
-        return "4 step 4", f"a {event.kind} pin spilled: {SPILLS[event.cause]}"
-    if isinstance(event, Rebound):
-        number = "5.8" if event.cause in _DEAD else _REBOUND[event.cause]
-        return number, f"a {event.kind} pin moved: {PIN_ENDS[event.cause]}"
-    if isinstance(event, Unbound):
-        number = "5.8" if event.cause in _DEAD else _UNBOUND[event.cause]
-        return number, f"a {event.kind} pin was removed: {PIN_ENDS[event.cause]}"
+@cache
+def _pin_rule(what: str, kind: str, cause: str) -> tuple[str, str] | None:
+    """``what`` became of a pin of a kind: Bound, Spilled, Rebound or Unbound."""
+    if what == "Spilled":
+        return "4 step 4", f"a {kind} pin spilled: {SPILLS[cause]}"
+    if what == "Rebound":
+        number = "5.8" if cause in _DEAD else _REBOUND[cause]
+        return number, f"a {kind} pin moved: {PIN_ENDS[cause]}"
+    if what == "Unbound":
+        number = "5.8" if cause in _DEAD else _UNBOUND[cause]
+        return number, f"a {kind} pin was removed: {PIN_ENDS[cause]}"
     return None
 
 
@@ -99,17 +105,27 @@ class Rules:
                 self._count(("6.7", "the cooldown doubled: ejected again"), place)
             self._ejected(place, event, state, was, before)
         elif isinstance(event, Rebound) and event.cause == "spills":
-            least = state.settings.pins.spills_to_rebind + 1
-            decision = f"{place.rpartition('/')[0]}/{event.dispatch}"
-            self.hints.setdefault(
-                "pins.spills_to_rebind",
-                f"{decision} moved its session's pin by RULES 5.5 alone: with "
-                f"pins.spills_to_rebind={least} it would have stayed then",
-            )
+            self._moved(f"{place.rpartition('/')[0]}/{event.dispatch}", state)
 
-    def _count(self, found: tuple[str, str], place: str) -> None:
+    def pins(self, stream: str, fate: PinFate, rows: Sequence[PinRow], state: State) -> None:
+        """As ``take``, of plain rows of one fate."""
+        found = _pin_rule(*fate)
+        if found is not None:
+            self._count(found, decision_name(stream, rows[0][0]), len(rows))
+        if fate[0] == "Rebound" and fate[2] == "spills":
+            self._moved(decision_name(stream, rows[0][2] or 0), state)
+
+    def _moved(self, decision: str, state: State) -> None:
+        least = state.settings.pins.spills_to_rebind + 1
+        self.hints.setdefault(
+            _SPILLS_KEY,
+            f"{decision} moved its session's pin by RULES 5.5 alone: with "
+            f"{_SPILLS_KEY}={least} it would have stayed then",
+        )
+
+    def _count(self, found: tuple[str, str], place: str, times: int = 1) -> None:
         count, first = self.acted.get(found, (0, place))
-        self.acted[found] = (count + 1, first)
+        self.acted[found] = (count + times, first)
 
     def _ejected(
         self, place: str, event: Ejected, state: State, was: str, before: Event | None

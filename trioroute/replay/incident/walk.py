@@ -9,14 +9,16 @@ from eventlog.errors import LogDamaged
 from eventlog.record import Record
 from trioroute.events import Event, UnreadableEvent
 from trioroute.projections import State
+from trioroute.replay.ahead import Hole, Part, parts
 from trioroute.replay.clock import local_iso
-from trioroute.replay.incident.course import Course
+from trioroute.replay.incident.course import Course, under_way
 from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.router import Router
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Hit, Incident, TimeStep
 from trioroute.replay.incident.traffic import DELAYED_TIMES, LOST, STEPS, Traffic, bin_of, edge_of
-from trioroute.replay.read import PAGE, CannotRead, NotFound, Past, Source, decision_name, router_of
+from trioroute.replay.plain import Run
+from trioroute.replay.read import CannotRead, NotFound, Past, Source, decision_name, router_of
 from trioroute.replay.words import plural
 
 Progress = Callable[[int, int], None]
@@ -24,10 +26,14 @@ Progress = Callable[[int, int], None]
 
 
 def tell_incident(
-    source: Source, from_ms: int, to_ms: int, progress: Progress | None = None
+    source: Source,
+    from_ms: int,
+    to_ms: int,
+    progress: Progress | None = None,
+    readers: int | None = None,
 ) -> Incident:
     """What happened in ``[from_ms, to_ms]``. Raises NotFound if no row is of that time,
-    CannotRead for rows of a newer trioroute.
+    CannotRead for rows of a newer trioroute. ``readers``: see ``parts``.
 
     Rows that are missing are told in ``notes``: what is found is then proved for the rest only.
     """
@@ -54,10 +60,10 @@ def tell_incident(
         place = f"seq {oldest.seq}, {local_iso(oldest.at_ms)}"
         walk.story.note(f"the log begins at {place}: what was before is not in it")
     walk.begin(first, from_ms)
-    for record in source.kept(first, until, walk.damaged):
-        walk.take(record)
-        if progress is not None and record.seq % PAGE == 0:
-            progress(record.seq - first, until - first)
+    for part in parts(source, first, until, readers):
+        walk.take_part(part)
+        if progress is not None:
+            progress(part.until - first, until - first)
     return walk.told(from_ms, to_ms)
 
 
@@ -67,6 +73,7 @@ class _Walk:
     story: Story
     traffic: Traffic
     routers: dict[str, Router] = attrs.field(factory=dict)
+    beyond: int = 0
 
     def begin(self, first: int, from_ms: int) -> None:
         """Every router as it was just before the span, as far as the log still tells it."""
@@ -86,7 +93,7 @@ class _Walk:
             last = self.source.at(stream, past.state.position)
             router.before = None if last is None else self.source.event(last)
             router.begin()
-        names = [name for router in self.routers.values() for name in router.under_way()]
+        names = [name for router in self.routers.values() for name in under_way(router.state)]
         if names:
             self.story.causes.under_way(from_ms, "; ".join(names))
 
@@ -97,8 +104,20 @@ class _Walk:
         self.routers[stream] = router
         return router
 
-    def damaged(self, damage: LogDamaged) -> None:
-        self.story.note(f"not all rows can be read: {_briefly(damage)}")
+    def take_part(self, part: Part) -> None:
+        for row in part.rows:
+            if isinstance(row, Run):
+                self._expected(row.stream, row.first, row.from_ms).take_run(row)
+            elif isinstance(row, Record):
+                self.take(row)
+            else:
+                self._damaged(row)
+
+    def _damaged(self, hole: Hole) -> None:
+        """One that goes on from the part before is told already."""
+        if hole.damage.seq > self.beyond + 1 or not self.beyond:
+            self.story.note(f"not all rows can be read: {_briefly(hole.damage)}")
+        self.beyond = max(self.beyond, hole.beyond)
 
     def _event(self, record: Record) -> Event | None:
         """None for a row that cannot be read, which is told. Raises CannotRead for a newer one."""
@@ -111,25 +130,23 @@ class _Walk:
             return None
 
     def take(self, record: Record) -> None:
-        router = self.routers.get(record.stream)
-        if router is not None and record.version == router.state.position + 1:
-            if router.take_usual(record):
-                router.state.position = record.version
-                return
-        elif router is None:
-            router = self._router(record.stream, State(position=record.version - 1))
-            if record.version > 1:
-                self.story.note(
-                    f"what {router_of(record.stream)} did before {router.place(record)} is not told"
-                )
         event = self._event(record)
-        if record.version != router.state.position + 1:
-            place = router.place(record)
-            self.story.note(f"rows are missing before {place}: what they told is not counted")
-            self.story.causes.missing(record.at_ms, place)
+        router = self._expected(record.stream, record.version, record.at_ms)
         if event is not None:
             router.take(record, event)
         router.state.position = record.version
+
+    def _expected(self, stream: str, version: int, at_ms: int) -> Router:
+        """The router of a row; if it is not the next one of it, that is told."""
+        place, router = decision_name(stream, version), self.routers.get(stream)
+        if router is None:
+            router = self._router(stream, State(position=version - 1))
+            if version > 1:
+                self.story.note(f"what {router_of(stream)} did before {place} is not told")
+        elif version != router.state.position + 1:
+            self.story.note(f"rows are missing before {place}: what they told is not counted")
+            self.story.causes.missing(at_ms, place)
+        return router
 
     def told(self, from_ms: int, to_ms: int) -> Incident:
         self.traffic.finish()

@@ -1,0 +1,130 @@
+"""A stretch of a log as plain rows, read ahead by several processes where that is worth it.
+
+Whoever counts the rows takes them in order and in one process, so what is found does not depend on
+how many read ahead. The processes share nothing with this one but the path of the log.
+"""
+
+import gc
+import os
+import signal
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+
+import attrs
+
+from eventlog.errors import LogDamaged, LogError
+from eventlog.reading import SqliteReader
+from eventlog.record import Record
+from trioroute.rare_gc import THRESHOLD
+from trioroute.replay.plain import Bare, Run, bare, plain_runs
+from trioroute.replay.read import PAGE, Source
+
+PART_ROWS = 10_000
+"""Rows that are read at a time, some two megabytes of them; ``AHEAD`` parts a process may wait."""
+
+AHEAD = 2
+READERS_MAX = 8
+"""Whoever takes the rows is busy with what so many processes read."""
+
+WORTH_ROWS = 150_000
+"""Fewer rows are read here: starting the processes takes as long."""
+
+
+@attrs.frozen
+class Hole:
+    """Rows that are missing or cannot be read; the next that can be is behind ``beyond``."""
+
+    damage: LogDamaged
+    beyond: int
+
+
+@attrs.frozen
+class Part:
+    """What rows after the last part up to row ``until`` are, in order."""
+
+    until: int
+    rows: list[Run | Record | Hole]
+
+
+def parts(source: Source, after: int, until: int, readers: int | None = None) -> Iterator[Part]:
+    """The rows with ``after < seq <= until``. ``readers``: how many processes read them, 0 for this
+    one alone, None for as many as there are cores, where there are rows enough.
+
+    Raises what the reader raises but LogDamaged, which is told as ``Hole``.
+    """
+    path = source.reader.path if isinstance(source.reader, SqliteReader) else None
+    if readers is None:
+        readers = min(cores(), READERS_MAX) if until - after >= WORTH_ROWS and cores() > 1 else 0
+    if path is not None and readers:
+        for part in _read_ahead(path, after, until, readers):
+            yield part
+            after = part.until
+    while after < until:
+        last = min(after + PART_ROWS, until)
+        yield read_part(source, after, last)
+        after = last
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def read_part(source: Source, after: int, until: int) -> Part:
+    rows: list[Run | Record | Hole] = []
+    whole: list[Bare] = []
+    reader = source.reader if isinstance(source.reader, SqliteReader) else None
+    while after < until:
+        last = min(after + PAGE, until)
+        if reader is not None and (page := reader.read_bare(after, last - after)):
+            whole += page
+        else:
+            for kept in source.kept_pages(after, last):
+                if isinstance(kept, list):
+                    whole += map(bare, kept)
+                else:
+                    rows += plain_runs(whole)
+                    rows.append(Hole(*kept))
+                    whole = []
+        after = last
+    rows += plain_runs(whole)
+    return Part(until, rows)
+
+
+_mine: list[Source] = []
+"""The log that a process that reads ahead has opened."""
+
+
+def _open(path: Path) -> None:
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started it
+    gc.set_threshold(THRESHOLD)
+    _mine.append(Source(SqliteReader.open(path)))
+
+
+def _read(after: int, until: int) -> Part:
+    return read_part(_mine[0], after, until)
+
+
+def _read_ahead(path: Path, after: int, until: int, readers: int) -> Iterator[Part]:
+    """Ends early where processes cannot be started or are killed: the rest is read without them."""
+    try:
+        pool = ProcessPoolExecutor(readers, get_context("spawn"), _open, (path,))
+    except OSError:  # as where there is no shared memory
+        return
+    waiting: deque[Future[Part]] = deque()
+    try:
+        while after < until or waiting:
+            while after < until and len(waiting) < AHEAD * readers:
+                last = min(after + PART_ROWS, until)
+                waiting.append(pool.submit(_read, after, last))
+                after = last
+            yield waiting.popleft().result()
+    except (BrokenProcessPool, OSError, LogError):
+        return
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
