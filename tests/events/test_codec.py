@@ -206,18 +206,3 @@ def test_an_older_schema_is_lifted_step_by_step(monkeypatch: pytest.MonkeyPatch)
         e.decode("Live", 1, b'{"name":"a"}')
     with pytest.raises(e.UnreadableEvent):
         e.decode("Live", 4, b'{"replica":"a"}')
-
-
-@pytest.mark.parametrize("event", SAMPLES, ids=lambda event: type(event).__name__)
-def test_a_form_that_was_read_before_is_read_the_same_and_whole(event: e.Event) -> None:
-    required = {field.name for field in attrs.fields(type(event)) if field.default is attrs.NOTHING}
-    kind = e.kind_of(event)
-    body = orjson.loads(e.encode(event))
-    short = orjson.dumps({name: value for name, value in body.items() if name in required})
-    for written in (e.encode(event), short):
-        first = e.decode(kind.name, kind.schema, written)
-        again = e.decode(kind.name, kind.schema, written)
-        assert first == again
-        assert attrs.asdict(first, recurse=False) == attrs.asdict(again, recurse=False)
-        with pytest.raises(attrs.exceptions.FrozenInstanceError):
-            again.__setattr__(next(iter(body)), None)
