@@ -15,9 +15,11 @@ from eventlog.sqlite import SegmentLimits, SqliteStore
 from tests.replay.logs import played, source_of
 from tests.replay.rig import STREAM, busy_day
 from tests.replay.rig import source_of as source_of_rig
+from trioroute.replay.compare import compare
 from trioroute.replay.incident import Incident, tell_incident
 from trioroute.replay.plain import Bare, Run
 from trioroute.replay.read import Source
+from trioroute.replay.replica import tell_replica
 
 FAULTS = ("replica=1,down=60..120", "replica=1,freeze=60..120", "replica=2,flap=30/30..300", "")
 
@@ -105,3 +107,22 @@ def test_damage_is_told_once_however_the_rows_are_read(
         monkeypatch.setattr(ahead, "PART_ROWS", 150)
         assert whole(source, readers=0) == alone
         assert whole(source, readers=2) == alone
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+def test_a_replica_and_a_comparison_are_told_alike_row_by_row(
+    faults: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, other = source_of(played(600, faults=faults)[0]), source_of(played(600)[0])
+    told, compared = tell_replica(source, "gpu1"), compare(source, other, ("a", "b"))
+    assert told.endings["ok"] > 20
+    monkeypatch.setattr(ahead, "plain_runs", none_plain)
+    assert tell_replica(source, "gpu1") == told
+    assert compare(source, other, ("a", "b")) == compared
+
+
+def test_a_busy_day_of_a_replica_is_told_alike_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = source_of_rig(busy_day(900))
+    told = tell_replica(source, "c")
+    monkeypatch.setattr(ahead, "plain_runs", none_plain)
+    assert tell_replica(source, "c") == told

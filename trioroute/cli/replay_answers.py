@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from trioroute.cli.replay_answer import Answer
+from trioroute.cli.replay_answer import Answer, shown_progress
 from trioroute.replay.clock import now_ms, parse_point
 from trioroute.replay.explain import tell, tell_all
 from trioroute.replay.find import last_decisions, numbers_of_request, parse_decision
@@ -49,7 +49,8 @@ def session_answer(source: Source, log: Path, key: str) -> Answer:
 
 
 def replica_answer(source: Source, log: Path, name: str) -> Answer:
-    told = tell_replica(source, name)
+    with shown_progress() as bar:
+        told = tell_replica(source, name, lambda done, of: bar("reading the log", done, of))
     return Answer(as_json(told), lambda: present_replica(console_for(), told))
 
 

@@ -1,5 +1,7 @@
 """The log a question is about: found, opened, and what goes wrong with it in words."""
 
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -8,7 +10,9 @@ from pathlib import Path
 import click
 
 from eventlog.errors import LogDamaged, LogError
+from eventlog.ownership import LOCK_NAME
 from eventlog.reading import SqliteReader
+from eventlog.segments import list_segments
 from eventlog.snapshots import Snapshots
 from trioroute.cli.failures import fail, warn
 from trioroute.rare_gc import rare_gc
@@ -18,6 +22,12 @@ from trioroute.row_index import index_of
 
 CHECK_FAILED = 1
 CANNOT = 2
+
+LIVE_S = 60
+"""A router writes at every round of scrapes, which come every few seconds."""
+
+POLITE = 10
+"""The ``nice`` of a replay beside a router, as that of the process that makes snapshots."""
 
 _SQLITE = b"SQLite format 3"
 
@@ -71,12 +81,35 @@ def _tell_missing(reader: SqliteReader) -> None:
             )
 
 
+def being_written(log: Path) -> bool:
+    """Whether a router wrote to it within the last minute, be it of another host or container."""
+    directory = log if log.is_dir() else log.parent
+    with suppress(OSError):
+        if not (directory / LOCK_NAME).stat().st_size:
+            return False  # it stopped in order
+    for file in list_segments(directory)[-1:]:
+        with suppress(OSError):
+            changed_s = file.path.with_name(f"{file.path.name}-wal").stat().st_mtime
+            return time.time() - changed_s < LIVE_S
+    return False
+
+
+def give_way() -> None:
+    """Let the router go first where both want the same core. A priority that is lower already is
+    kept; there is none to win back."""
+    if os.getpriority(os.PRIO_PROCESS, 0) < POLITE:
+        os.setpriority(os.PRIO_PROCESS, 0, POLITE)
+
+
 @contextmanager
 def opened(log: Path, lenient: bool) -> Iterator[Source]:
     _look_at(log)
     reader = SqliteReader.open(log)
     try:
         source = Source(reader, lenient)
+        if being_written(log):
+            give_way()
+            source.spared_cores = 1
         if log.is_dir():
             source.snapshots, source.index = Snapshots(log), index_of(log)
             _tell_missing(reader)

@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -52,13 +52,14 @@ class Part:
 
 def parts(source: Source, after: int, until: int, readers: int | None = None) -> Iterator[Part]:
     """The rows with ``after < seq <= until``. ``readers``: how many processes read them, 0 for this
-    one alone, None for as many as there are cores, where there are rows enough.
+    one alone, None for as many as there are cores to use, where there are rows enough.
 
     Raises what the reader raises but LogDamaged, which is told as ``Hole``.
     """
     path = source.reader.path if isinstance(source.reader, SqliteReader) else None
     if readers is None:
-        readers = min(cores(), READERS_MAX) if until - after >= WORTH_ROWS and cores() > 1 else 0
+        free = cores() - source.spared_cores
+        readers = min(free, READERS_MAX) if until - after >= WORTH_ROWS and free > 1 else 0
     if path is not None and readers:
         for part in _read_ahead(path, after, until, readers):
             yield part
@@ -67,6 +68,23 @@ def parts(source: Source, after: int, until: int, readers: int | None = None) ->
         last = min(after + PART_ROWS, until)
         yield read_part(source, after, last)
         after = last
+
+
+def whole_log(
+    source: Source, progress: Callable[[int, int], None] | None
+) -> Iterator[Run | Record]:
+    """All rows that the log has now; ``progress`` is told the rows done and the rows in all.
+
+    Raises what the reader raises.
+    """
+    oldest, end = source.reader.read(0, 1), source.reader.head().seq
+    for part in parts(source, oldest[0].seq - 1 if oldest else end, end):
+        for row in part.rows:
+            if isinstance(row, Hole):
+                raise row.damage
+            yield row
+        if progress is not None:
+            progress(part.until, end)
 
 
 def cores() -> int:

@@ -16,8 +16,10 @@ from trioroute.events import (
     Released,
     Spilled,
 )
+from trioroute.replay.ahead import whole_log
 from trioroute.replay.incident.told import TimeStep
 from trioroute.replay.incident.traffic import Traffic
+from trioroute.replay.plain import Run
 from trioroute.replay.read import Source
 from trioroute.replay.significance import BLOCKS, Sample, means_apart, ranks_apart
 
@@ -127,6 +129,27 @@ class _Counted:
             case Rebound():
                 traffic.rebind(event.cause, seq, seq, (seq,))
 
+    def run(self, run: Run) -> None:
+        """As ``take``, of each of many plain rows."""
+        begin, stream, traffic = run.seq - run.first, run.stream, self.traffic
+        for row in run.moves:
+            seq = begin + row[0]
+            if len(row) == 6:
+                traffic.first((stream, row[0]), seq, row[2], row[3], row[4])
+                self.replicas[row[2]] += 1
+                self.reasons[self.block(seq)][row[5]] += 1
+            else:
+                traffic.answered((stream, row[2]), row[3], normal=False)
+                self.duration.add(self.block(seq), row[4])
+                if row[3] is not None:
+                    self.ttfb.add(self.block(seq), row[3])
+        for fate, pins in run.pins.items():
+            count = {"Spilled": traffic.spill, "Rebound": traffic.rebind}.get(fate[0])
+            if count is not None:
+                count(
+                    fate[2], begin + run.first, begin + run.last, [begin + row[0] for row in pins]
+                )
+
     def share(self, name: str) -> list[float]:
         """Of each block's decisions, the share that a row of the table counts."""
         found = []
@@ -163,16 +186,14 @@ def compare(
 
 
 def _read(source: Source, name: str, progress: Callable[[int], None]) -> tuple[_Counted, Side]:
-    end, begin = source.last(), next(source.records())
+    end, begin = source.last(), source.reader.read(0, 1)[0]
     rows = max(1, -(-(end.seq - begin.seq + 1) // BLOCKS))
     counted = _Counted(Traffic(begin.seq, rows, [TimeStep(at_ms=0) for _ in range(BLOCKS)]))
-    for record in source.records(0, end.seq):
-        if record.kind in _KINDS:
-            event = source.event(record)
-            if event is not None:
-                counted.take(record.stream, record.version, record.seq, event)
-        if record.seq % 1000 == 0:
-            progress(record.seq)
+    for row in whole_log(source, lambda done, of: progress(done)):
+        if isinstance(row, Run):
+            counted.run(row)
+        elif row.kind in _KINDS and (event := source.event(row)) is not None:
+            counted.take(row.stream, row.version, row.seq, event)
     traffic = counted.traffic
     traffic.finish()
     reasons: Counter[str] = Counter()

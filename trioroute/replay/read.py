@@ -68,13 +68,15 @@ class Source:
     """A log and how strictly it is read. ``skipped`` counts rows of unknown kinds (lenient).
 
     ``snapshots`` spare most of the folding, ``index`` most of the search; None: everything is
-    folded from the first row, and all rows are searched.
+    folded from the first row, and all rows are searched. ``spared_cores`` are those that are left
+    to others where several processes read.
     """
 
     reader: LogReader
     lenient: bool = False
     snapshots: Snapshots | None = None
     index: WordIndex | None = None
+    spared_cores: int = 0
     skipped: dict[str, int] = attrs.field(factory=dict)
 
     def records(self, after: int = 0, until: int | None = None) -> Iterator[Record]:

@@ -1,14 +1,17 @@
 """The story of a replica: its health, and the dispatches it got."""
 
 from collections import deque
+from collections.abc import Callable
 from difflib import get_close_matches
 
 import attrs
 
 from eventlog.record import Record
 from trioroute.events import Dispatched, Ejected, Event, Failed, Orphaned, Released
+from trioroute.replay.ahead import whole_log
 from trioroute.replay.incident.evidence import Evidence
-from trioroute.replay.read import NotFound, Source, decision_name
+from trioroute.replay.plain import Run
+from trioroute.replay.read import ENDINGS, NotFound, Source, decision_name
 from trioroute.replay.told import Line, ReplicaTold
 from trioroute.replay.words import health_words
 
@@ -63,6 +66,23 @@ class _Story:
             self.lines.popleft()
             self.left_out += 1
 
+    def run(self, run: Run) -> None:
+        for move in run.moves:
+            if len(move) == 6:
+                if move[2] == self.name:
+                    self.dispatches[move[5]] = self.dispatches.get(move[5], 0) + 1
+                    self.open.add((run.stream, move[0]))
+            elif (run.stream, move[2]) in self.open:
+                self.open.remove((run.stream, move[2]))
+                self.evidence.fine(self.name)
+                self.endings["ok"] = self.endings.get("ok", 0) + 1
+
+    def take(self, record: Record, event: Event) -> None:
+        if record.kind in _HEALTH:
+            self.health(record, event)
+        else:
+            self.request(record, event)
+
     def request(self, record: Record, event: Event) -> None:
         if isinstance(event, Dispatched):
             self.others.setdefault(event.replica)
@@ -85,24 +105,17 @@ class _Story:
             self.endings[outcome] = self.endings.get(outcome, 0) + 1
 
 
-def tell_replica(source: Source, name: str) -> ReplicaTold:
+def tell_replica(
+    source: Source, name: str, progress: Callable[[int, int], None] | None = None
+) -> ReplicaTold:
     """All of a replica's history. Raises NotFound (naming those there are), CannotRead."""
     story = _Story(name)
     name_bytes = name.encode()
-    for record in source.records():
-        if record.kind in _HEALTH:
-            event = source.event(record)
-            if event is not None:
-                story.health(record, event)
-        elif record.kind == "Dispatched":
-            if name_bytes in record.body:
-                event = source.event(record)
-                if event is not None:
-                    story.request(record, event)
-        elif record.kind in ("Released", "Failed", "Orphaned") and story.open:
-            event = source.event(record)
-            if event is not None:
-                story.request(record, event)
+    for row in whole_log(source, progress):
+        if isinstance(row, Run):
+            story.run(row)
+        elif _concerns(row, name_bytes, story) and (event := source.event(row)) is not None:
+            story.take(row, event)
     if not story.lines and not story.dispatches:
         raise NotFound(_not_found(name, list(story.others)))
     return ReplicaTold(
@@ -113,6 +126,12 @@ def tell_replica(source: Source, name: str) -> ReplicaTold:
         endings=story.endings,
         in_flight=len(story.open),
     )
+
+
+def _concerns(record: Record, name: bytes, story: _Story) -> bool:
+    if record.kind == "Dispatched":
+        return name in record.body
+    return record.kind in _HEALTH or (record.kind in ENDINGS and bool(story.open))
 
 
 def _why(event: Failed) -> str:
