@@ -200,6 +200,7 @@ async def _serve(
 def _beside_requests(desk: Desk) -> Iterator[Callable[[], Awaitable[None]]]:
     """What the data path needs running beside it, for ever."""
     yield desk.watch.run
+    yield desk.pump.run
     yield desk.bodies.run
     if isinstance(desk.access_log, AccessLog):
         yield desk.access_log.run

@@ -255,6 +255,7 @@ async def whole(
     entries_max: int = 100_000,
     refusing: Sequence[str] = (),
     reading: bool = False,
+    pumping: bool = True,
     **sections: dict[str, Any],
 ) -> AsyncIterator[Whole]:
     """Replicas a, b, ... run the scripts; ``models`` are theirs in order, ``("m",)`` for all.
@@ -282,6 +283,8 @@ async def whole(
             rig.scrape()
         if watching:
             nursery.start_soon(desk.watch.run)
+        if pumping:
+            nursery.start_soon(desk.pump.run)
         if reading:
             nursery.start_soon(desk.bodies.run)
         server = await stack.enter_async_context(serving(proxy_app(desk), limits))

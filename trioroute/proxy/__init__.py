@@ -5,5 +5,6 @@ May import everything below it; not ``scrape``, ``observe`` or ``discovery``, wh
 ``bodies`` reads large request bodies in a process of its own.
 
 One request: ``app`` -> ``passage`` (read, profile, choose) -> ``dispatch`` (one attempt, the gate)
--> ``relay``. An ending is told once, in a ``finally``, by ``ending``.
+-> ``relay`` (the first chunk and the end; ``pump`` passes on what is between). An ending is told
+once, in a ``finally``, by ``ending``.
 """

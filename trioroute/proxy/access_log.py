@@ -21,6 +21,7 @@ import trio
 
 from trioroute.proxy.passage import Passage
 from trioroute.proxy.serving.asgi import Message, Scope, Send
+from trioroute.proxy.serving.exchange import EXTENSION as OUTLET
 from trioroute.whole_lines import WholeLines
 
 logger = logging.getLogger("trioroute.proxy")
@@ -74,7 +75,7 @@ class Request:
                 "path": self.scope["path"][:PATH_MAX],
                 "status": self.status,
                 "whole": self.whole,
-                "bytes": self.body_bytes,
+                "bytes": self.body_bytes + _passed_bytes(self.scope),
                 "duration_ms": (time.perf_counter_ns() - self.begun_ns) // 1_000_000,
                 "model": None if profile is None or not profile.model else _clean(profile.model),
                 "key": None if passage is None else passage.key_name,
@@ -85,6 +86,12 @@ class Request:
             },
             option=orjson.OPT_APPEND_NEWLINE,
         )
+
+
+def _passed_bytes(scope: Scope) -> int:
+    """Of the body, what went to the client without a message of its own."""
+    outlet = scope["extensions"].get(OUTLET)
+    return 0 if outlet is None else outlet.passed_bytes
 
 
 def _clean(model: str) -> str:

@@ -28,6 +28,7 @@ from trioroute.proxy.bodies.reader import BodyReader
 from trioroute.proxy.ending import Ending
 from trioroute.proxy.keyring import Keyring
 from trioroute.proxy.line import Line
+from trioroute.proxy.pump import Pump
 from trioroute.proxy.upstream.upstreams import Upstreams
 from trioroute.proxy.watch import Watch
 from trioroute.router import Decided, Router
@@ -90,12 +91,14 @@ class Desk:
     spans: Spans | None = None
     keys: Keyring = attrs.field(factory=Keyring)
     bodies: BodyReader = attrs.field(factory=BodyReader)
+    pump: Pump = attrs.field(init=False)
     stopping: bool = False
     in_use: dict[str, int] = attrs.field(factory=dict)
     """Request ids under way, so that no two requests give an engine the same one."""
 
     def __attrs_post_init__(self) -> None:
         self.router.listeners.append(self._after)
+        self.pump = Pump(self.now_ms)
 
     @property
     def settings(self) -> InForce:

@@ -7,9 +7,11 @@ from trioroute.proxy.errors import error_event, event_of_answer
 from trioroute.proxy.first_event import next_chunk
 from trioroute.proxy.headers import to_client
 from trioroute.proxy.heartbeat import Heartbeat
+from trioroute.proxy.pump import Lane
 from trioroute.proxy.serving.asgi import BrokenEnding
+from trioroute.proxy.serving.exchange import EXTENSION as OUTLET
 from trioroute.proxy.upstream.error import UpstreamError
-from trioroute.proxy.upstream.message import Answer
+from trioroute.proxy.upstream.message import Answer, UpstreamStream
 from trioroute.proxy.verdict import of_error, of_error_event
 
 TOLD_MAX = 64 * 1024
@@ -51,7 +53,7 @@ class Relay:
                 )
                 watched.enter("idle", self._now_ms())
                 if following is None and not last:
-                    following = await next_chunk(stream)
+                    following = await self._following(stream)
                     if following is None:
                         await self._check_whole_events()
                         await self._send({"type": "http.response.body", "body": b""})
@@ -65,6 +67,16 @@ class Relay:
             # ends the body: then the answer, not the hang-up, is how it ended.
             if not ending.settled and watched.phase == "idle" and self._last_word_was_told():
                 self._settle_whole()
+
+    async def _following(self, stream: UpstreamStream) -> bytes | None:
+        """The next chunk that is for this task: the pump passes on those that are like the last."""
+        attempt = self._attempt
+        pump = attempt.desk.pump
+        outlet = attempt.passage.scope["extensions"].get(OUTLET)
+        if outlet is None or not pump.takes(stream):
+            return await next_chunk(stream)
+        lane = Lane(stream, outlet, attempt.ending.tap, self._watched)
+        return await pump.carry(lane) or await next_chunk(stream)
 
     def _last_word_was_told(self) -> bool:
         tap = self._attempt.ending.tap

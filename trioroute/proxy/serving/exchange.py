@@ -18,6 +18,9 @@ from trioroute.proxy.serving.parser import RequestHead
 from trioroute.proxy.serving.refusal import Refusal
 from trioroute.proxy.serving.wire import Wire
 
+EXTENSION = "trioroute.outlet"
+"""Where an ASGI scope has the exchange itself, for who passes on a body without waiting."""
+
 STATUS_LINES = {s.value: b"HTTP/1.1 %d %b\r\n" % (s, s.phrase.encode()) for s in HTTPStatus}
 FRAMING = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date"))
 LAST_CHUNK = b"0\r\n\r\n"
@@ -38,6 +41,7 @@ class Exchange:
         "bodiless",
         "complete",
         "keep_alive",
+        "passed_bytes",
         "started",
         "until_close",
     )
@@ -52,6 +56,8 @@ class Exchange:
         self._chunked = False
         self._left: int | None = None
         """Body bytes still owed to the client under a Content-Length."""
+        self.passed_bytes = 0
+        """Of the body, through ``pass_on``."""
         self.bodiless = request.method == "HEAD"
         self.keep_alive = request.keep_alive
         self.started = False
@@ -90,6 +96,32 @@ class Exchange:
         else:
             raise RuntimeError(f"message {kind!r} is not known to this server")
 
+    def pass_on(self, body: bytes) -> bytes:
+        """A further piece of a body that has begun and goes on, without waiting.
+
+        What is given back (with its framing) the kernel has no room for: it goes through ``flush``
+        before anything else. Raises ClientGone, RuntimeError as ``send``.
+        """
+        size = len(body)
+        self.passed_bytes += size
+        if self._chunked:
+            return self._wire.write_now(b"%x\r\n%b\r\n" % (size, body))
+        if self.bodiless:
+            return b""
+        if self._left is not None:
+            self._owe_less(size)
+        return self._wire.write_now(body)
+
+    async def flush(self, rest: bytes) -> None:
+        """Send what ``pass_on`` gave back. Raises as ``send``."""
+        await self._wire.write_rest(memoryview(rest))
+
+    def _owe_less(self, size: int) -> None:
+        assert self._left is not None
+        self._left -= size
+        if self._left < 0:
+            raise RuntimeError("the response body is longer than its Content-Length")
+
     async def refuse(self, refusal: Refusal) -> None:
         """Answer in place of an application that failed before it had sent a byte."""
         self._pending = (refusal.status, refusal.headers())
@@ -112,9 +144,7 @@ class Exchange:
                 parts.append(LAST_CHUNK)
         elif body:
             if self._left is not None:
-                self._left -= len(body)
-                if self._left < 0:
-                    raise RuntimeError("the response body is longer than its Content-Length")
+                self._owe_less(len(body))
             parts.append(body)
         if not more and self._left and not self.bodiless:
             raise RuntimeError(f"the response body is {self._left} bytes short")

@@ -15,6 +15,7 @@ import trio
 
 from trioroute.proxy.serving.asgi import ASGIApp, Scope, broken_on_purpose
 from trioroute.proxy.serving.chunked import ChunkedBody, too_large_body
+from trioroute.proxy.serving.exchange import EXTENSION as OUTLET
 from trioroute.proxy.serving.exchange import Exchange
 from trioroute.proxy.serving.gathering import Gathered
 from trioroute.proxy.serving.hangup import EXTENSION
@@ -226,7 +227,7 @@ class LeanConnection:
         failed = False
         try:
             wire.scope = self._scope
-            await self._app(self._asgi_scope(request), exchange.receive, exchange.send)
+            await self._app(self._asgi_scope(request, exchange), exchange.receive, exchange.send)
         except ClientGone:
             return False
         except Exception as error:
@@ -251,7 +252,7 @@ class LeanConnection:
         await exchange.refuse(self._hub.readable(FAILED, request.headers))
         return False
 
-    def _asgi_scope(self, request: RequestHead) -> Scope:
+    def _asgi_scope(self, request: RequestHead, exchange: Exchange) -> Scope:
         client, server = self._address
         path = request.path.decode("ascii")
         return {
@@ -267,7 +268,7 @@ class LeanConnection:
             "headers": request.headers,
             "client": client,
             "server": server,
-            "extensions": {EXTENSION: self._wire.client},
+            "extensions": {EXTENSION: self._wire.client, OUTLET: exchange},
         }
 
     async def _refuse(self, refusal: Refusal) -> None:

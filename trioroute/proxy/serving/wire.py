@@ -122,9 +122,21 @@ class Wire:
         except OSError:
             await self._lost()
         if sent < size:
-            await self._write_rest(memoryview(data or b"".join(parts))[sent:])
+            await self.write_rest(memoryview(data or b"".join(parts))[sent:])
 
-    async def _write_rest(self, rest: memoryview) -> None:
+    def write_now(self, data: bytes) -> bytes:
+        """Hand the kernel what it takes without waiting; the rest. Raises ClientGone."""
+        try:
+            sent = os.write(self.fd, data)
+        except BlockingIOError:
+            return data
+        except OSError:
+            self.hang_up()
+            raise ClientGone from None
+        return b"" if sent == len(data) else data[sent:]
+
+    async def write_rest(self, rest: memoryview) -> None:
+        """Hand the kernel what ``write_now`` left over. Raises as ``write``."""
         self._streak = 0
         try:
             while rest:

@@ -101,6 +101,34 @@ class UpstreamStream(httpx.AsyncByteStream):
             raise StopAsyncIteration
         return parser.take()
 
+    @property
+    def readable_fd(self) -> int | None:
+        """What tells that ``read_now`` would bring something; None: only waiting does."""
+        return None if self._wire is None else self._wire.readable_fd
+
+    def read_now(self) -> bytes:
+        """What one receive brings without waiting, maybe nothing. Raises as a step does."""
+        parser, wire = self._parser, self._wire
+        if wire is None:
+            raise httpx.StreamClosed
+        good = False
+        try:
+            data = wire.receive_now()
+            if data:
+                parser.feed(data)
+            elif data is not None:
+                parser.end()
+            good = True
+        except UpstreamError as error:
+            error.sent = True
+            raise
+        finally:
+            if not good:
+                self.close()
+        if parser.complete:
+            self._release_if_complete()
+        return parser.take() if parser.parts else b""
+
     def close(self) -> None:
         """Give up the rest: the connection is closed now. Plain, so it works while cancelled."""
         wire, self._wire = self._wire, None

@@ -55,6 +55,13 @@ class UpstreamWire(Protocol):
     async def receive(self) -> bytes:
         """What one receive gives, empty at the end. Raises UpstreamError."""
 
+    def receive_now(self) -> bytes | None:
+        """The same without waiting; None if nothing is there. Raises UpstreamError."""
+
+    @property
+    def readable_fd(self) -> int | None:
+        """What an epoll can watch for bytes to receive; None where it tells too little (TLS)."""
+
     def is_alive(self) -> bool:
         """Whether an idle connection is still open and silent."""
 
@@ -95,12 +102,23 @@ class PlainWire:
         """See UpstreamWire. Waits first: mostly nothing is there yet, and a relay must yield."""
         while True:
             await trio.lowlevel.wait_readable(self._socket)
-            try:
-                return self._socket.recv(RECEIVE_BYTES)
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise from_os_error(error, f"receiving from {self._origin}") from error
+            data = self.receive_now()
+            if data is not None:
+                return data
+
+    def receive_now(self) -> bytes | None:
+        """See UpstreamWire."""
+        try:
+            return self._socket.recv(RECEIVE_BYTES)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise from_os_error(error, f"receiving from {self._origin}") from error
+
+    @property
+    def readable_fd(self) -> int | None:
+        """See UpstreamWire."""
+        return self._socket.fileno()
 
     def is_alive(self) -> bool:
         """See UpstreamWire."""
@@ -142,6 +160,15 @@ class TlsWire:
             return bytes(await self._stream.receive_some(RECEIVE_BYTES))
         except trio.BrokenResourceError as error:
             raise from_stream_error(error, f"receiving from {self._origin}") from error
+
+    def receive_now(self) -> bytes | None:
+        """See UpstreamWire."""
+        return None
+
+    @property
+    def readable_fd(self) -> int | None:
+        """See UpstreamWire. Bytes may have been decrypted already."""
+        return None
 
     def is_alive(self) -> bool:
         """See UpstreamWire."""
