@@ -35,10 +35,11 @@ class Attempt:
         """The response headers that tell where the request went and why (HTTP.md)."""
         state = self.desk.router.state
         number = self.chosen.number
-        headers = [(b"x-trioroute-attempts", str(self.passage.attempt).encode("ascii"))]
+        headers = []
         if number <= UNLOGGED:  # no log holds one above it
-            headers.insert(0, (b"x-trioroute-decision", f"{state.router}/{number}".encode()))
-        if self.desk.settings.server.reveal:
+            headers.append((b"x-trioroute-decision", f"{state.router}/{number}".encode()))
+        headers.append((b"x-trioroute-attempts", b"%d" % self.passage.attempt))
+        if state.settings.server.reveal:
             headers.append((b"x-trioroute-replica", self.replica.encode()))
             headers.append((b"x-trioroute-reason", self.chosen.event.reason.encode("ascii")))
         return headers

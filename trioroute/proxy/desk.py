@@ -106,12 +106,14 @@ class Desk:
 
     def _after(self, decided: Decided) -> None:
         for event in decided.events:
+            if type(event) not in _MAKES_ROOM:
+                continue
+            if self.line:
+                self.line.call_first()
             if isinstance(event, Ejected):
                 self.upstreams.distrust(event.replica)
             elif isinstance(event, ReplicaLeft):
                 self.upstreams.forget(event.replica)
-            if self.line and type(event) in _MAKES_ROOM:
-                self.line.call_first()
 
     def end(self, ending: Ending) -> None:
         """Log how a dispatch ended and give its weight back. Plain, so it works while cancelled."""

@@ -46,7 +46,10 @@ class Tap:
             self._tail_bytes -= len(tail.popleft())
 
     def tail(self) -> bytes:
-        return b"".join(self._tail)[-TAIL_BYTES:]
+        tail = self._tail
+        if len(tail) == 1:
+            return tail[0][-TAIL_BYTES:]
+        return b"".join(tail)[-TAIL_BYTES:]
 
     def usage(self) -> tuple[int | None, int | None]:
         """(prompt tokens, completion tokens) as told last; None where unknown."""
@@ -148,15 +151,15 @@ def _data(block: bytes) -> bytes:
 
 def _object(text: bytes) -> dict[str, object] | None:
     """The JSON object that ``text`` begins with; usage objects hold no text with braces."""
-    depth = 0
-    for found in re.finditer(rb"[{}]", text):
-        depth += 1 if found.group() == b"{" else -1
-        if depth == 0:
-            try:
-                told = orjson.loads(text[: found.end()])
-            except orjson.JSONDecodeError:
-                return None
-            return told if isinstance(told, dict) else None
+    end = 0
+    while (end := text.find(b"}", end) + 1) > 0:
+        if text.count(b"{", 0, end) > text.count(b"}", 0, end):
+            continue
+        try:
+            told = orjson.loads(text[:end])
+        except orjson.JSONDecodeError:
+            return None
+        return told if isinstance(told, dict) else None
     return None
 
 

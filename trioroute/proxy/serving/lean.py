@@ -179,14 +179,14 @@ class LeanConnection:
             raise too_large_body(limits.body_bytes)
         if request.expects_continue and not self._buffer and request.http_version == "1.1":
             await self._wire.write((CONTINUE,))
-        pace = Pace(limits.body_timeout_s, trio.current_time() + limits.body_timeout_s)
-        if request.chunked:
-            return await self._read_chunks(ChunkedBody(limits.body_bytes), pace)
         left = request.content_length - len(self._buffer)
-        if left <= 0:
+        if left <= 0 and not request.chunked:
             body = self._buffer[: request.content_length]
             self._buffer = self._buffer[request.content_length :]
             return body
+        pace = Pace(limits.body_timeout_s, trio.current_time() + limits.body_timeout_s)
+        if request.chunked:
+            return await self._read_chunks(ChunkedBody(limits.body_bytes), pace)
         gathered = Gathered(request.content_length)
         gathered.add(self._buffer)
         while left > 0:

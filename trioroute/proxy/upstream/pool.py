@@ -25,12 +25,15 @@ class IdlePool:
 
     def take(self) -> UpstreamWire | None:
         """A connection that is open and silent right now, or None. Dead ones are closed."""
-        self._expire()
         while self._idle:
             wire = self._idle.pop()
-            if wire.is_alive():
+            if wire.idle_since < trio.current_time() - self._idle_expiry_s:
+                wire.close()
+                self.clear()  # the others are older
+            elif wire.is_alive():
                 return wire
-            wire.close()
+            else:
+                wire.close()
         return None
 
     def give(self, wire: UpstreamWire) -> None:
@@ -38,7 +41,6 @@ class IdlePool:
         if self._closed or self._max_idle == 0:
             wire.close()
             return
-        self._expire()
         if len(self._idle) >= self._max_idle:
             self._idle.popleft().close()
         wire.idle_since = trio.current_time()
