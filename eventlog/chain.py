@@ -89,30 +89,30 @@ def verify_chain(
     record's own chain is taken on trust (a log whose beginning was retired).
     Raises LogDamaged naming the first bad row, with a reason of ``order``, ``gap`` or ``chain``.
     """
-    head = start
+    known = start is not None
+    head = start if start is not None else Head()
+    seq, chain = head.seq, head.chain
     for record in records:
-        if head is not None:
-            _check_next(head, record, where)
-        else:
-            _link_of(Head(), record, where)  # unchecked, but of values that can be
-        head = Head(record.seq, record.chain)
-    return head if head is not None else Head()
+        if known and record.seq != seq + 1:
+            raise _misplaced(record.seq, seq, where)
+        found = _link_of(chain, record, where)  # the first of an unknown start: if it can be
+        seq, chain = record.seq, record.chain
+        if known and found != chain:
+            raise LogDamaged(where, seq, "chain: the row or one before it was changed")
+        known = True
+    return Head(seq, chain)
 
 
-def _check_next(head: Head, record: Record, where: str) -> None:
-    if record.seq <= head.seq:
-        raise LogDamaged(where, record.seq, f"order: it comes after {head.seq}")
-    if record.seq != head.seq + 1:
-        missing = f"gap: {head.seq + 1} to {record.seq - 1} are missing"
-        raise LogDamaged(where, head.seq + 1, missing)
-    if _link_of(head, record, where) != record.chain:
-        raise LogDamaged(where, record.seq, "chain: the row or one before it was changed")
+def _misplaced(found: int, after: int, where: str) -> LogDamaged:
+    if found <= after:
+        return LogDamaged(where, found, f"order: it comes after {after}")
+    return LogDamaged(where, after + 1, f"gap: {after + 1} to {found - 1} are missing")
 
 
-def _link_of(head: Head, record: Record, where: str) -> bytes:
+def _link_of(previous: bytes, record: Record, where: str) -> bytes:
     try:
         return _link(
-            head.chain,
+            previous,
             (record.seq, record.version, record.schema, record.at_ms, record.seen),
             record.stream.encode(),
             record.kind.encode(),

@@ -19,7 +19,7 @@ from cattrs.fns import identity
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 from trioroute.events import fleet, health, lifecycle, pins, requests, scrapes, sections
-from trioroute.events.flat import NotFlat, flat_reader, is_plain
+from trioroute.events.flat import NotFlat, all_fields, flat_reader, is_plain
 from trioroute.events.upcast import UPCASTS
 
 Event = (
@@ -65,7 +65,7 @@ class Kind:
     schema: int
     unstructure: Callable[[Any], dict[str, Any]]
     structure: Callable[[Any, Any], Any]
-    read: Callable[[bytes], dict[str, Any]] | None
+    read: Callable[[bytes], object] | None
     defaults: tuple[tuple[str, Any], ...]
 
 
@@ -191,7 +191,7 @@ def decode(kind: str, schema: int, body: bytes) -> Event:
         raise UnreadableEvent(_why_not(kind, schema))
     if schema == known.schema and known.read is not None:
         try:
-            fields = known.read(body)
+            fields = all_fields(known.read(body))
         except NotFlat:
             pass  # said properly below
         else:
@@ -221,7 +221,7 @@ def flat_fields(kind: str, schema: int, body: bytes) -> dict[str, Any] | None:
     if known is None or known.read is None or schema != known.schema:
         return None
     try:
-        return known.read(body)
+        return all_fields(known.read(body))
     except NotFlat:
         return None
 

@@ -13,6 +13,9 @@ from msgspec import Meta, MsgspecError, defstruct
 from msgspec.json import Decoder
 from msgspec.structs import asdict
 
+all_fields: Callable[[Any], dict[str, Any]] = asdict
+"""All fields of a body that was read, in their order and with their defaults."""
+
 NotFlat = MsgspecError
 """What a reader raises for a body that is not of its kind."""
 
@@ -21,17 +24,16 @@ _PLAIN = (str, bool, type(None))
 _UNIONS = (Union, type(int | None))
 
 
-def flat_reader(cls: type) -> Callable[[bytes], dict[str, Any]] | None:
-    """A function from a body to all fields of the event class ``cls``, in their order and with
-    their defaults; it raises NotFlat. None for a class with a field that holds an object.
+def flat_reader(cls: type) -> Callable[[bytes], object] | None:
+    """A function from a body to what ``all_fields`` takes, for the event class ``cls``; it raises
+    NotFlat. None for a class with a field that holds an object.
     """
     try:
         fields = [_field(field) for field in attrs.fields(cls)]
     except TypeError:
         return None
     form = defstruct(cls.__name__, fields, kw_only=True, forbid_unknown_fields=True, gc=False)
-    decode = Decoder(form).decode
-    return lambda body: asdict(decode(body))
+    return Decoder(form).decode
 
 
 def is_plain(kind: object) -> bool:

@@ -114,11 +114,12 @@ def _dispatched(state: State, version: int, at_ms: int, event: e.Dispatched) -> 
 
 
 def _land(state: State, at_ms: int, number: int, event: e.Released | None = None) -> Flight | None:
-    flight = state.load.flights.get(number)
+    flight = load.land(state.load, number, state.fleet.replicas)
     if flight is not None:
-        load.land(state.load, number, flight.replica in state.fleet.replicas)
-        pins.land(state.pins, at_ms, flight.session)
-        prompts.land(state.prompts, number, flight.replica, at_ms, event)
+        if flight.session is not None:
+            pins.land(state.pins, at_ms, flight.session)
+        if state.prompts.promises:
+            prompts.land(state.prompts, number, flight.replica, at_ms, event)
     return flight
 
 

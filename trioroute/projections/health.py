@@ -76,7 +76,7 @@ class Health:
 
     def concerns(self, dispatched_ms: int) -> bool:
         """Whether what was dispatched then says anything of the process there is now."""
-        return not self.outlived(dispatched_ms) and dispatched_ms >= self.joined_ms
+        return self.ejected_ms < dispatched_ms >= self.joined_ms
 
     def stalled(self, at_ms: int, settings: InForce) -> bool:
         """Running requests, but no token for the stall time (RULES 6.10).
@@ -233,9 +233,9 @@ def ended(table: HealthTable, at_ms: int, flight: Flight, event: Failed | Releas
 
 
 def _properly_answered(event: Failed | Released) -> bool:
-    if isinstance(event, Failed):
-        return event.status is not None
-    return event.outcome in ("ok", "client_error")
+    if type(event) is Released:
+        return event.outcome in ("ok", "client_error")
+    return event.status is not None
 
 
 def restart(table: HealthTable, at_ms: int, settings: InForce) -> None:

@@ -1,5 +1,7 @@
 """What is in flight, what the replicas last said, and whose turn it is (RULES 3)."""
 
+from collections.abc import Container
+
 import attrs
 
 from trioroute.events import Dispatched, Reading, Released, ReplicaLeft, Scraped
@@ -94,15 +96,18 @@ def dispatch(load: Load, version: int, at_ms: int, event: Dispatched, ordinal: i
         load.cursor[event.model] = ordinal
 
 
-def land(load: Load, dispatch_number: int, known_replica: bool) -> Flight | None:
-    """Give the reservation back, once: a second end of the same dispatch changes nothing."""
+def land(load: Load, dispatch_number: int, fleet: Container[str]) -> Flight | None:
+    """Give the reservation back, once: a second end of the same dispatch changes nothing.
+
+    A replica that left the ``fleet`` is forgotten with its last flight.
+    """
     flight = load.flights.pop(dispatch_number, None)
     if flight is None:
         return None
     own = load.of(flight.replica)
     own.own -= 1
     own.wlc_m -= flight.weight_m
-    if own.own == 0 and not known_replica:
+    if own.own == 0 and flight.replica not in fleet:
         del load.replicas[flight.replica]
     return flight
 

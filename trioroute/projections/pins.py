@@ -141,10 +141,8 @@ def dispatch(pins: Pins, at_ms: int, event: Dispatched) -> None:
                 _set_spills(pins, "prefix", event.prefix, pin, 0)
 
 
-def land(pins: Pins, at_ms: int, session: str | None) -> None:
+def land(pins: Pins, at_ms: int, session: str) -> None:
     """A request ended: until here its session counted as in use (RULES 5.3)."""
-    if session is None:
-        return
     running = pins.running.get(session, 0) - 1
     if running > 0:
         pins.running[session] = running

@@ -115,12 +115,12 @@ def fail(tally: Tally, event: Failed) -> None:
 def release(tally: Tally, event: Released, flight: Flight) -> None:
     model = flight.model
     _add(tally.requests, (model, event.outcome))
-    if event.prompt_tokens is not None:
-        _add(tally.tokens, (model, "prompt"), event.prompt_tokens)
-    if event.completion_tokens is not None:
-        _add(tally.tokens, (model, "completion"), event.completion_tokens)
-    if event.ttfb_ms is not None:
-        _histogram(tally.ttfb, model).add(event.ttfb_ms)
+    if (prompt := event.prompt_tokens) is not None:
+        _add(tally.tokens, (model, "prompt"), prompt)
+    if (completion := event.completion_tokens) is not None:
+        _add(tally.tokens, (model, "completion"), completion)
+    if (ttfb_ms := event.ttfb_ms) is not None:
+        _histogram(tally.ttfb, model).add(ttfb_ms)
     _histogram(tally.duration, model).add(event.duration_ms)
 
 

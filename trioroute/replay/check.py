@@ -81,7 +81,7 @@ class Check:
             look = _LOOKS.get(type(event))
             if look is not None:
                 look(self, record, event)
-        self.past.fold(record, event)
+        self.past.fold_next(record, event)
         if isinstance(event, Gap) and event.state is not None:
             self.open = dict.fromkeys(self.past.state.load.flights)
 

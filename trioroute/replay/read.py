@@ -220,6 +220,10 @@ class Past:
         Raises CannotRead where rows are missing: a state without its past would be another one.
         """
         self.expect(record)
+        self.fold_next(record, event)
+
+    def fold_next(self, record: Record, event: Event | None) -> None:
+        """``fold`` of a row that was expected already."""
         if event is None:
             self.state.position = record.version
         else:
