@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import orjson
@@ -20,12 +21,14 @@ import trio
 
 from eventlog import Entry, Record
 from eventlog.check import check_log
-from eventlog.journal import Journal
+from eventlog.journal import BATCH_ENTRIES, Journal
 from eventlog.memory import MemoryStore
 from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SqliteReader, SqliteStore
+from eventlog.sqlite_segment import Sync
 from tests.long_log import write_long_log
 from tests.replay.rig import STREAM, busy_day
+from trioroute.rare_gc import rare_gc
 from trioroute.recovery import recover
 from trioroute.replay.clock import utc_iso
 from trioroute.replay.read import Source, decision_name
@@ -34,7 +37,8 @@ from trioroute.row_index import make_index
 from trioroute.snapshot import make_snapshots
 
 DECISIONS = 20_000
-BATCH = 128
+BATCHES = (128, BATCH_ENTRIES)
+"""Events a commit: a router that keeps up, and one that is behind, which commits all there is."""
 MINUTES_MS = 600_000
 """The span of ``--incident``: ten minutes at 200 requests a second, where the log is that long."""
 
@@ -66,15 +70,16 @@ def offers(entries: list[Entry]) -> None:
 
 
 def commits(directory: Path, entries: list[Entry]) -> None:
-    for sync in ("normal", "full"):
-        with closing(SqliteStore.open(directory / sync, sync=sync)) as store:
+    syncs: tuple[Sync, ...] = ("normal", "full")
+    for sync, batch in product(syncs, BATCHES):
+        with closing(SqliteStore.open(directory / f"{sync}-{batch}", sync=sync)) as store:
 
-            def work(store: SqliteStore = store) -> None:
-                for n in range(0, len(entries), BATCH):
-                    store.append(STREAM, entries[n : n + BATCH], n)
+            def work(store: SqliteStore = store, batch: int = batch) -> None:
+                for n in range(0, len(entries), batch):
+                    store.append(STREAM, entries[n : n + batch], n)
 
             cpu, wall = timed(work)
-        say(f"commit, {BATCH} events each, sync={sync}", len(entries) / wall, "events/s")
+        say(f"commit, {batch} events each, sync={sync}", len(entries) / wall, "events/s")
         say("  CPU per event", cpu * 1e6 / len(entries), "µs")
 
 
@@ -132,7 +137,8 @@ def main(events: int) -> None:
         with SqliteReader.open(once) as reader:
             cpu, _ = timed(lambda: recover(reader, STREAM))
             say("fold from SQLite, CPU", len(entries) / cpu, "events/s")
-            cpu, _ = timed(lambda: verify(Source(reader)))
+            with rare_gc():  # as the command does
+                cpu, _ = timed(lambda: verify(Source(reader)))
             say("replay --verify, CPU", DECISIONS / cpu, "decisions/s")
         cpu, _ = timed(lambda: check_log(once))
         say("chain check, CPU", len(entries) / cpu, "events/s")
