@@ -3,11 +3,11 @@
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from eventlog.errors import LogDamaged, LogMissing, StoreClosed
+from eventlog.holes import before_hole, hole, rows_between
 from eventlog.record import Head, Record
 from eventlog.segments import SegmentFile, SegmentReader, list_segments
 from eventlog.store import check_page
@@ -72,11 +72,11 @@ class SqliteReader:
                 next_seq = file.first  # older segments were retired
             if page and place == 0 and file.first == 0 and after == 0:
                 next_seq = page[0].seq  # a file by itself begins where it begins
-            whole = _before_hole([row.seq for row in page], next_seq)
+            whole = before_hole([row.seq for row in page], next_seq)
             rows += page[:whole]
             if whole < len(page):
                 if not rows:
-                    raise _hole(file, next_seq, page[0].seq)
+                    raise hole(file, next_seq, page[0].seq)
                 return rows
             next_seq += whole
             if len(rows) == limit:
@@ -113,7 +113,7 @@ class SqliteReader:
                 lambda: self._begins_with(rows[0])
             ):
                 first = rows[0].version
-        whole = _before_hole([row.version for row in rows], first)
+        whole = before_hole([row.version for row in rows], first)
         if not whole:
             raise LogDamaged(
                 str(self._path), rows[0].seq, f"gap: version {first} of {stream!r} is missing"
@@ -149,20 +149,25 @@ class SqliteReader:
     def missing(self) -> list[tuple[int, int]]:
         """Rows of whole segments that are not there, between those that are: first and last seq.
 
-        A row that misses inside a segment is found by reading it only. Raises as ``head``.
+        Rows that miss inside a segment are counted by ``lacking``. Raises as ``head``.
         """
         with self._lock:
             return self._again_if_retired(self._missing)
 
     def _missing(self) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        files = self._files()
-        for file, following in pairwise(files):
-            head = self._segment(file).head()
-            last = file.first - 1 if head is None else head.seq
-            if last + 1 < following.first:
-                found.append((last + 1, following.first - 1))
-        return found
+        return rows_between(self._files(), lambda file: self._segment(file).head())
+
+    def lacking(self) -> list[tuple[Path, int]]:
+        """Segments inside which rows are missing, each with how many; reading them tells which.
+
+        Raises as ``head``.
+        """
+        with self._lock:
+            return self._again_if_retired(self._lacking)
+
+    def _lacking(self) -> list[tuple[Path, int]]:
+        found = [(file.path, self._segment(file).lacking(file.first)) for file in self._files()]
+        return [(path, count) for path, count in found if count > 0]
 
     def last_until(self, at_ms: int) -> int:
         """See :class:`eventlog.store.LogReader`: the newest segment that begins no later is looked
@@ -285,14 +290,3 @@ class SqliteReader:
                 self._close_segment(next(iter(self._open)))
         self._open[file.path] = segment  # last in the dict = used last
         return segment
-
-
-def _before_hole(numbers: Sequence[int], first: int) -> int:
-    """How many of ``numbers`` (ascending) run on from ``first`` without a hole."""
-    if not numbers or numbers[-1] - first + 1 == len(numbers):
-        return len(numbers)
-    return next(i for i, number in enumerate(numbers) if number != first + i)
-
-
-def _hole(file: SegmentFile, expected: int, found: int) -> LogDamaged:
-    return LogDamaged(str(file.path), expected, f"gap: {expected} to {found - 1} are missing")

@@ -195,6 +195,8 @@ def test_prune_says_in_a_dry_run_that_snapshots_would_be_made_first(log: Path) -
     done = run("prune", log, "--keep", "1KiB", "--dry-run")
     assert "without --dry-run missing snapshots are made first" in done.stderr
     assert "would go: nothing" in done.stdout
+    newest = list_segments(log)[-1].path.name
+    assert f"{newest} stays: the newest segment is the one that is written on" in done.stdout
     assert run("prune", log, "--keep", "1KiB").stdout.startswith("removed: log-1.sqlite, ")
 
 

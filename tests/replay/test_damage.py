@@ -167,6 +167,19 @@ def test_rows_that_a_search_cannot_find_are_told_with_the_answer(
     assert "are not in the log" not in run(retired, "--last", "1").stderr
 
 
+@pytest.mark.parametrize("question", [("--request", "q20"), ("--session", "s3")])
+def test_rows_that_miss_inside_a_segment_are_counted_beside_a_search(
+    tmp_path: Path, question: tuple[str, ...]
+) -> None:
+    whole = run(written_log(tmp_path / "whole", busy_day(200)), *question)
+    assert "lacks" not in whole.stderr
+    for name, damage, count in (("hole", HOLE, 11), ("headless", HEADLESS, 200)):
+        result = run(damaged(tmp_path / name, damage), *question)
+        assert f"log-1.sqlite lacks {count} rows: what was told there is missing" in result.stderr
+    retired = pruned(tmp_path / "retired", snapshots=True, without=(0, 1))
+    assert "lacks" not in run(retired, *question).stderr
+
+
 def test_a_retired_beginning_is_told_and_a_snapshot_tells_the_fleet(tmp_path: Path) -> None:
     log = pruned(tmp_path / "log", snapshots=True, without=(0, 1))
     told = data(log, "--incident", "-1h")

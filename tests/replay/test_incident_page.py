@@ -75,6 +75,10 @@ def test_the_screen_tells_phases_cause_and_who_was_hit(log: Path) -> None:
         "gpu1 EJECTED for at least 30 s",
         "Who was hit",
         "upstream_cut",
+        "spill: a request that went elsewhere than its pin said, by cause (",
+        "running: more run there than the slack allows",
+        "rebind: a pin that was moved to another replica, by cause (",
+        "ejected: the replica was ejected",
     ):
         assert words in text
     assert "\x1b" not in text

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -65,11 +66,18 @@ def test_json_has_the_fields_that_scripts_rely_on() -> None:
 def test_the_table_is_plain_when_piped() -> None:
     result = simulate(*SHORT, "--policy", "soft-sticky", "--policy", "round-robin")
     assert result.exit_code == 0, result.output
-    title, head, *rows = result.stdout.splitlines()
+    title, head, *rows = result.stdout.partition("\n\n")[0].splitlines()
     assert title.startswith("agents:6: 60 requests on 4 x h100, seed 1")
     assert head.split()[:2] == ["policy", "TTFT"]
     assert [row.split()[0] for row in rows] == ["soft-sticky", "round-robin"]
     assert "\x1b" not in result.output
+
+
+def test_every_column_is_explained_under_the_table() -> None:
+    table, meant = simulate(*SHORT).stdout.split("\n\n")
+    for column in re.split(r"  +", table.splitlines()[1].rstrip())[1:]:
+        name = "percentile" if column in ("p50", "p90", "p99") else column.removesuffix(" mean s")
+        assert name.removesuffix(" s") in " ".join(meant.split())
 
 
 def test_several_seeds_give_the_median_of_each_column() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trioroute.cli.replay_answer import Answer, shown_progress
+from trioroute.cli.replay_source import tell_lacking
 from trioroute.replay.clock import now_ms, parse_point
 from trioroute.replay.explain import tell, tell_all
 from trioroute.replay.find import last_decisions, numbers_of_request, parse_decision
@@ -30,6 +31,7 @@ def decision_answer(source: Source, log: Path, text: str) -> Answer:
 
 
 def request_answer(source: Source, log: Path, request_id: str) -> Answer:
+    tell_lacking(source)
     numbers = numbers_of_request(source, request_id)
     told = [one for stream in numbers for one in tell_all(source, stream, numbers[stream])]
 
@@ -44,6 +46,7 @@ def request_answer(source: Source, log: Path, request_id: str) -> Answer:
 
 
 def session_answer(source: Source, log: Path, key: str) -> Answer:
+    tell_lacking(source)
     told = tell_session(source, key, read_secret(log))
     return Answer(as_json(told), lambda: present_session(console_for(), told, now_ms()))
 

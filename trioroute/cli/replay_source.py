@@ -81,6 +81,17 @@ def _tell_missing(reader: SqliteReader) -> None:
             )
 
 
+def tell_lacking(source: Source) -> None:
+    """Of an answer that is searched for, say that rows are missing inside segments."""
+    if isinstance(source.reader, SqliteReader):
+        with suppress(LogError):
+            for path, count in source.reader.lacking():
+                warn(
+                    f"{path.name} lacks {plural(count, 'row')}: what was told there is missing "
+                    "from the answer; trioroute log verify tells where"
+                )
+
+
 def being_written(log: Path) -> bool:
     """Whether a router wrote to it within the last minute, be it of another host or container."""
     directory = log if log.is_dir() else log.parent

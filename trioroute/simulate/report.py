@@ -55,6 +55,16 @@ _SPREAD = (
     ("rebinds", "rebinds", "d"),
     ("errors", "errors", "d"),
 )
+_MEANT = (
+    "TTFT: from a request's arrival to its first token; end to end: to its last one; in seconds,"
+    " mean and percentiles. prefix hits: share of prompt tokens found in a cache. 5 min share: the"
+    " largest part of the requests that one replica got in any five minutes. imbalance: how many"
+    " more requests run on the fullest replica than on the emptiest, on average. spills: requests"
+    " that went elsewhere than their pin said. rebinds: pins that moved to another replica. errors:"
+    " requests that did not end well, they have no times."
+)
+"""Under the table: what its columns are."""
+
 _Columns = tuple[tuple[str, str, str], ...]
 
 
@@ -81,6 +91,8 @@ def show(comparisons: Sequence[Comparison], outcomes: Sequence[Outcome], console
         console.print(_table(_TIMES, outcomes))
         console.print()
         console.print(_table(_SPREAD, outcomes))
+    console.print()
+    console.print(_MEANT, style="dim", markup=False, highlight=False)
 
 
 def _table(columns: _Columns, outcomes: Sequence[Outcome]) -> Table:

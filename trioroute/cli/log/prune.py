@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from eventlog.retention import Retention
+from eventlog.segments import list_segments
 from trioroute.archived import DIRECTORY
 from trioroute.cli.failures import warn
 from trioroute.cli.log.words import Bar, failures, json_option, log_argument
@@ -68,7 +69,11 @@ def prune_command(
         click.echo(json.dumps({"removed": names, "bytes": freed, "dry_run": dry_run}))
     else:
         verb = "would go" if dry_run else "removed"
-        click.echo(f"{verb}: {', '.join(names) or 'nothing'} ({freed} bytes)")
+        newest = list_segments(log)[-1].path.name
+        click.echo(
+            f"{verb}: {', '.join(names) or 'nothing'} ({freed} bytes); {newest} stays: the newest "
+            "segment is the one that is written on"
+        )
 
 
 def _limit(option: str, told: str | None, parse: Callable[[object], int]) -> int:

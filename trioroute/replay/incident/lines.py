@@ -7,7 +7,7 @@ import attrs
 from trioroute.replay.clock import local_iso, span
 from trioroute.replay.incident.told import Hit, Incident
 from trioroute.replay.told import Line
-from trioroute.replay.words import plural
+from trioroute.replay.words import PIN_ENDS, SPILLS, plural
 
 SHOWN = 200
 """Lines of a timeline that are shown; the data has more."""
@@ -112,7 +112,20 @@ def _counts(told: Incident) -> Block:
         ("rebinds", told.rebinds),
     )
     rows = tuple((name, _listed(counts)) for name, counts in parts)
-    return Block("Counts", (), ("what", "how many"), rows)
+    return Block("Counts", _meant(told), ("what", "how many"), rows)
+
+
+def _meant(told: Incident) -> tuple[str, ...]:
+    """What spills and rebinds are, and each of their causes that was counted."""
+    said = []
+    for what, meaning, counts, words in (
+        ("spill", "a request that went elsewhere than its pin said", told.spills, SPILLS),
+        ("rebind", "a pin that was moved to another replica", told.rebinds, PIN_ENDS),
+    ):
+        if counts:
+            causes = "; ".join(f"{cause}: {words[cause]}" for cause in counts)
+            said.append(f"{what}: {meaning}, by cause ({causes})")
+    return tuple(said)
 
 
 def _listed(counts: dict[str, int]) -> str:
