@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import attrs
 import httpx
@@ -25,6 +26,9 @@ SHARE_OF_CEILING = 0.7
 LEAVE_MS, LEAVE_PERMILLE = 500, 100
 CEILING_MS = 3000
 CALM_S = 15.0
+REST_S = 6.0
+"""Then kept connections to replicas are closed for their age: 4 s, looked for each second."""
+
 INTERVAL_S = 60.0
 SAMPLES_MIN = 4
 
@@ -127,9 +131,12 @@ def sampled(
         load = Load(CONNS, SPEC, stream=True, marks=20, warmup_ms=0, ms=ms, rate=rate)
         load = attrs.evolve(load, leave_ms=LEAVE_MS, leave_permille=LEAVE_PERMILLE)
         with standing.generator.started(standing.port, load) as ended:
-            trouble(chance.choice(replicas), interval_s * chance.uniform(0.1, 0.5), interval_s / 5)
+            if all(replica["state"] == "LIVE" for replica in fleet(standing)):
+                after_s = interval_s * chance.uniform(0.1, 0.5)
+                trouble(chance.choice(replicas), after_s, interval_s / 5)
             outcome = ended()
         until(lambda: in_flight(standing) == 0, CALM_S)
+        time.sleep(REST_S)
         yield sample(standing, outcome, (time.monotonic() - began) / 60)
 
 
@@ -159,8 +166,14 @@ def sample(standing: Standing, outcome: Outcome, minute: float) -> Sample:
 
 def in_flight(standing: Standing) -> int:
     """Of all replicas, as the router's state has it."""
+    return sum(replica["in_flight"] for replica in fleet(standing))
+
+
+def fleet(standing: Standing) -> list[dict[str, Any]]:
+    """The replicas as the router sees them."""
     state = httpx.get(f"http://127.0.0.1:{standing.admin_port}/state", timeout=10).json()
-    return sum(replica["in_flight"] for replica in state["replicas"])
+    replicas: list[dict[str, Any]] = state["replicas"]
+    return replicas
 
 
 def verified(log: Path, say: Callable[[str], None]) -> list[str]:
