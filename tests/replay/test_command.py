@@ -171,3 +171,15 @@ def test_a_log_that_is_being_written_is_read_without_disturbing(tmp_path: Path) 
         writer.join()
     assert json.loads(run(tmp_path / "log", "--verify", "--json").stdout)["events"] == len(entries)
     store.close()
+
+
+def test_since_is_for_a_replica_and_a_comparison_only(tmp_path: Path) -> None:
+    log = written(tmp_path / "log", busy_day(100))
+    late = data(log, "--replica", "a", "--since", "-5s")
+    whole = data(log, "--replica", "a")
+    assert 0 < sum(late["dispatches"].values()) < sum(whole["dispatches"].values())
+    compared = data(log, "--compare", str(log), "--since", "-5s")
+    assert compared["log"]["decisions"] == compared["other"]["decisions"] < 50
+    result = run(log, "--last", "3", "--since", "-5s")
+    assert result.exit_code == 2
+    assert "--since needs --replica or --compare" in result.stderr

@@ -216,3 +216,13 @@ def test_the_command_shows_both(tmp_path: Path) -> None:
     missing = run(tmp_path / "before", "--compare", str(tmp_path / "aftr"))
     assert missing.exit_code == 2
     assert f"did you mean {tmp_path / 'after'}?" in missing.stderr
+
+
+def test_only_the_end_of_each_log_is_compared_where_that_is_asked() -> None:
+    one, other = source_of(played(600)[0]), source_of(played(900)[0])
+    since_ms = (one.last().at_ms - 60_000, other.last().at_ms - 30_000)
+    told = compare(one, other, ("one", "other"), since_ms=since_ms)
+    for source, side, begin_ms in zip((one, other), (told.log, told.other), since_ms, strict=True):
+        rows = [row for row in source.records() if row.at_ms >= begin_ms]
+        assert side.decisions == sum(row.kind == "Dispatched" for row in rows) > 3
+        assert side.begin_ms == rows[0].at_ms

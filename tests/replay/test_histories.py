@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import orjson
 import pytest
 
 from eventlog.memory import MemoryStore
@@ -193,3 +194,28 @@ def test_an_empty_log_says_so() -> None:
     assert last_decisions(source, 3) == []
     with pytest.raises(NotFound, match="empty"):
         Source(MemoryStore()).last()
+
+
+def test_a_replica_since_some_time_is_what_its_rows_tell_from_there_on() -> None:
+    rig = busy_day(400)
+    source = source_of(rig)
+    since_ms = rig.log.entries[len(rig.log.entries) // 2].at_ms
+    begin = source.reader.last_until(since_ms - 1)
+    numbers = {
+        row.version
+        for row in source.records(begin)
+        if row.kind == "Dispatched" and orjson.loads(row.body)["replica"] == "c"
+    }
+    told = tell_replica(source, "c", since_ms=since_ms)
+    assert sum(told.dispatches.values()) == len(numbers) > 2
+    assert sum(told.endings.values()) + told.in_flight == len(numbers)
+    assert told.since_ms == since_ms
+    whole = tell_replica(source, "c")
+    assert whole.since_ms is None
+    late = [line for line in whole.history if line.at_ms >= since_ms]
+    assert late
+    assert [line.place for line in told.history] == [line.place for line in late]
+    with pytest.raises(NotFound, match="nothing is told of 'x' since 2"):
+        tell_replica(source, "x", since_ms=since_ms)
+    with pytest.raises(NotFound, match="no event is of 2"):
+        tell_replica(source, "c", since_ms=source.last().at_ms + 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer
+from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, Since
 from trioroute.cli.replay_source import CHECK_FAILED, failures, opened
 from trioroute.replay.clock import times_in_utc
 from trioroute.replay.read import CannotRead, Source
@@ -20,6 +20,7 @@ Examples:
   trioroute replay trioroute-log --last 20
   trioroute replay trioroute-log --decision r1/42
   trioroute replay trioroute-log --session my-conversation --json
+  trioroute replay trioroute-log --replica gpu1 --since -1h
   trioroute replay trioroute-log --at -15m
   trioroute replay trioroute-log --incident 2026-03-01T14:00/15:00 --html incident.html
   trioroute replay trioroute-log --verify
@@ -84,6 +85,11 @@ _ANSWERS = {
     metavar="PLACE",
     help="Walk event by event from r1/42, a time, start or end; a key a step.",
 )
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="With --replica or --compare: only what came since then (-1h: the last hour of a log).",
+)
 @click.option("--json", "as_data", is_flag=True, help="The same as JSON.")
 @click.option("--markdown", is_flag=True, help="The --incident as Markdown.")
 @click.option(
@@ -103,6 +109,7 @@ def replay_command(
     utc: bool,
     lenient: bool,
     rules_of_today: bool,
+    since: str | None,
     **what: Any,  # noqa: ANN401 - the questions, by option name
 ) -> None:
     """Explain and prove what the router decided, from its log.
@@ -123,6 +130,10 @@ def replay_command(
         if question != "verify_all":
             raise click.UsageError("--rules-of-today needs --verify")
         what[question] = RULES_OF_TODAY
+    if question in ("replica", "compare"):
+        what[question] = Since(what[question], since)
+    elif since is not None:
+        raise click.UsageError("--since needs --replica or --compare; --incident takes FROM/TO")
     if as_data and markdown:
         raise click.UsageError("--json and --markdown are two forms of one answer: choose one")
     if as_data and question == "step":

@@ -8,7 +8,9 @@ from typing import Any
 import attrs
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from trioroute.replay.clock import parse_point
 from trioroute.replay.present import console_for
+from trioroute.replay.read import Source
 
 RULES_OF_TODAY = "rules of today"
 """How ``--verify`` is asked to count what would be decided otherwise."""
@@ -25,6 +27,22 @@ class Answer:
     markdown: Callable[[], str] | None = None
     page: Callable[[], str] | None = None
     lines: Callable[[], None] | None = None
+
+
+@attrs.frozen
+class Since:
+    """What is asked of the rows since ``time``, None: of all."""
+
+    what: str
+    time: str | None
+
+
+def since_of(source: Source, asked: Since) -> int:
+    """The time in milliseconds, 0 for none; ``-1h`` is before the log's own last event.
+
+    Raises BadQuestion, NotFound for an empty log.
+    """
+    return 0 if asked.time is None else parse_point(asked.time, source.last().at_ms)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from trioroute.cli.replay_answer import Answer, shown_progress
+from trioroute.cli.replay_answer import Answer, Since, shown_progress, since_of
 from trioroute.cli.replay_source import tell_lacking
 from trioroute.replay.clock import now_ms, parse_point
 from trioroute.replay.explain import tell, tell_all
@@ -51,9 +51,12 @@ def session_answer(source: Source, log: Path, key: str) -> Answer:
     return Answer(as_json(told), lambda: present_session(console_for(), told, now_ms()))
 
 
-def replica_answer(source: Source, log: Path, name: str) -> Answer:
+def replica_answer(source: Source, log: Path, asked: Since) -> Answer:
+    since_ms = since_of(source, asked)
     with shown_progress() as bar:
-        told = tell_replica(source, name, lambda done, of: bar("reading the log", done, of))
+        told = tell_replica(
+            source, asked.what, lambda done, of: bar("reading the log", done, of), since_ms
+        )
     return Answer(as_json(told), lambda: present_replica(console_for(), told))
 
 

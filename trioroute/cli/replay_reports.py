@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, shown_progress
+from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, Since, shown_progress, since_of
 from trioroute.cli.replay_source import opened
 from trioroute.cli.what_if import answer, read_changes
 from trioroute.replay.clock import parse_span
@@ -56,10 +56,15 @@ def incident_answer(source: Source, log: Path, text: str) -> Answer:
     )
 
 
-def compare_answer(source: Source, log: Path, other: str) -> Answer:
+def compare_answer(source: Source, log: Path, asked: Since) -> Answer:
+    other = asked.what
     with opened(Path(other), source.lenient) as second, shown_progress() as told:
         found = compare(
-            source, second, (str(log), other), lambda done, of: told("comparing", done, of)
+            source,
+            second,
+            (str(log), other),
+            lambda done, of: told("comparing", done, of),
+            (since_of(source, asked), since_of(second, asked)),
         )
     return Answer(as_json(found), lambda: present_compared(console_for(), found))
 

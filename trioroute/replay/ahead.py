@@ -20,8 +20,9 @@ from eventlog.errors import LogDamaged, LogError
 from eventlog.reading import SqliteReader
 from eventlog.record import Record
 from trioroute.rare_gc import THRESHOLD
+from trioroute.replay.clock import local_iso
 from trioroute.replay.plain import Bare, Run, bare, plain_runs
-from trioroute.replay.read import PAGE, Source
+from trioroute.replay.read import PAGE, NotFound, Source
 
 PART_ROWS = 10_000
 """Rows that are read at a time, some two megabytes of them; ``AHEAD`` parts a process may wait."""
@@ -70,21 +71,34 @@ def parts(source: Source, after: int, until: int, readers: int | None = None) ->
         after = last
 
 
-def whole_log(
-    source: Source, progress: Callable[[int, int], None] | None
+def rows_since(
+    source: Source, since_ms: int, progress: Callable[[int, int], None] | None
 ) -> Iterator[Run | Record]:
-    """All rows that the log has now; ``progress`` is told the rows done and the rows in all.
+    """All rows that the log has now, those from the first one of ``since_ms`` on; ``progress`` is
+    told the rows done and the rows in all.
 
     Raises what the reader raises.
     """
-    oldest, end = source.reader.read(0, 1), source.reader.head().seq
-    for part in parts(source, oldest[0].seq - 1 if oldest else end, end):
+    begin, end = begin_of(source, since_ms), source.reader.head().seq
+    for part in parts(source, begin, end):
         for row in part.rows:
             if isinstance(row, Hole):
                 raise row.damage
             yield row
         if progress is not None:
-            progress(part.until, end)
+            progress(part.until - begin, end - begin)
+
+
+def begin_of(source: Source, since_ms: int) -> int:
+    """The row before the first one of ``since_ms`` (0: of the log). Raises NotFound if there is no
+    such row, but for an empty log."""
+    oldest, end = source.reader.read(0, 1), source.reader.head().seq
+    begin = oldest[0].seq - 1 if oldest else end
+    if since_ms:
+        begin = max(begin, source.reader.last_until(since_ms - 1))
+        if begin == end:
+            raise NotFound(f"no event is of {local_iso(since_ms)} or later")
+    return begin
 
 
 def cores() -> int:

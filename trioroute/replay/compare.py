@@ -16,7 +16,7 @@ from trioroute.events import (
     Released,
     Spilled,
 )
-from trioroute.replay.ahead import whole_log
+from trioroute.replay.ahead import begin_of, rows_since
 from trioroute.replay.incident.told import TimeStep
 from trioroute.replay.incident.traffic import Traffic
 from trioroute.replay.plain import Run
@@ -166,14 +166,22 @@ Progress = Callable[[int, int], None]
 
 
 def compare(
-    source: Source, other: Source, names: tuple[str, str], progress: Progress | None = None
+    source: Source,
+    other: Source,
+    names: tuple[str, str],
+    progress: Progress | None = None,
+    since_ms: tuple[int, int] = (0, 0),
 ) -> Compared:
-    """Read both logs once. Raises NotFound for an empty one, CannotRead."""
-    heads = (source.reader.head().seq, other.reader.head().seq)
+    """Read both logs once, each from its time of ``since_ms`` on. Raises NotFound where there is
+    nothing to read, CannotRead."""
+    ends = source.last(), other.last()
+    begins = begin_of(source, since_ms[0]), begin_of(other, since_ms[1])
+    rows = [end.seq - begin for end, begin in zip(ends, begins, strict=True)]
     told = progress or (lambda done, of: None)
-    total = sum(heads)
-    first, log = _read(source, names[0], lambda seq: told(seq, total))
-    second, after = _read(other, names[1], lambda seq: told(heads[0] + seq, total))
+    first, log = _read(source, names[0], since_ms[0], lambda done: told(done, sum(rows)))
+    second, after = _read(
+        other, names[1], since_ms[1], lambda done: told(rows[0] + done, sum(rows))
+    )
     tested = ranks_apart(first.ttfb, second.ttfb)
     return Compared(
         log=log,
@@ -185,11 +193,13 @@ def compare(
     )
 
 
-def _read(source: Source, name: str, progress: Callable[[int], None]) -> tuple[_Counted, Side]:
-    end, begin = source.last(), source.reader.read(0, 1)[0]
+def _read(
+    source: Source, name: str, since_ms: int, progress: Callable[[int], None]
+) -> tuple[_Counted, Side]:
+    end, begin = source.last(), source.reader.read(begin_of(source, since_ms), 1)[0]
     rows = max(1, -(-(end.seq - begin.seq + 1) // BLOCKS))
     counted = _Counted(Traffic(begin.seq, rows, [TimeStep(at_ms=0) for _ in range(BLOCKS)]))
-    for row in whole_log(source, lambda done, of: progress(done)):
+    for row in rows_since(source, since_ms, lambda done, of: progress(done)):
         if isinstance(row, Run):
             counted.run(row)
         elif row.kind in _KINDS and (event := source.event(row)) is not None:

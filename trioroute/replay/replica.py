@@ -8,7 +8,8 @@ import attrs
 
 from eventlog.record import Record
 from trioroute.events import Dispatched, Ejected, Event, Failed, Orphaned, Released
-from trioroute.replay.ahead import whole_log
+from trioroute.replay.ahead import rows_since
+from trioroute.replay.clock import local_iso
 from trioroute.replay.incident.evidence import Evidence
 from trioroute.replay.plain import Run
 from trioroute.replay.read import ENDINGS, NotFound, Source, decision_name
@@ -106,20 +107,28 @@ class _Story:
 
 
 def tell_replica(
-    source: Source, name: str, progress: Callable[[int, int], None] | None = None
+    source: Source,
+    name: str,
+    progress: Callable[[int, int], None] | None = None,
+    since_ms: int = 0,
 ) -> ReplicaTold:
-    """All of a replica's history. Raises NotFound (naming those there are), CannotRead."""
+    """All of a replica's history, or that since some time, with the dispatches that came since then
+    and how they ended. Raises NotFound (naming the replicas there are), CannotRead."""
     story = _Story(name)
     name_bytes = name.encode()
-    for row in whole_log(source, progress):
+    for row in rows_since(source, since_ms, progress):
         if isinstance(row, Run):
             story.run(row)
         elif _concerns(row, name_bytes, story) and (event := source.event(row)) is not None:
             story.take(row, event)
+    if not story.lines and not story.dispatches and since_ms:
+        since = local_iso(since_ms)
+        raise NotFound(f"nothing is told of {name!r} since {since}: ask without --since")
     if not story.lines and not story.dispatches:
         raise NotFound(_not_found(name, list(story.others)))
     return ReplicaTold(
         name=name,
+        since_ms=since_ms or None,
         history=tuple(story.lines),
         left_out=story.left_out,
         dispatches=story.dispatches,

@@ -153,9 +153,11 @@ class SessionTold:
 
 @attrs.frozen(kw_only=True)
 class ReplicaTold:
-    """A replica's history: health, and how its dispatches came and ended."""
+    """A replica's history: health, and how its dispatches came and ended; ``since_ms``: only what
+    came since then."""
 
     name: str
+    since_ms: int | None
     history: tuple[Line, ...]
     left_out: int
     dispatches: dict[str, int]
