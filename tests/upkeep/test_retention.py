@@ -144,3 +144,31 @@ async def test_without_news_segments_are_judged_again_after_a_while(log: Path) -
     )
     await look_for_a_while(task)
     assert task.deeds.ok >= 3
+
+
+OLD = Retention(age_ms=86_400_000)
+AHEAD_MS = 10**15
+
+
+async def test_nothing_goes_for_its_age_before_a_wrong_clock_had_time_to_be_set(log: Path) -> None:
+    make_snapshots(log)
+    before = list_segments(log)
+    task = Retaining(log, lambda: OLD, lambda: False, lambda: AHEAD_MS, look_every_s=0.01)
+    task.wall_ms = lambda: AHEAD_MS
+    task.clock_settles_s = 0.5
+    await look_for_a_while(task)
+    assert list_segments(log) == before
+    task.clock_settles_s = 0.0
+    await look_for_a_while(task)
+    assert len(list_segments(log)) == 1
+
+
+async def test_a_run_that_began_with_a_clock_ahead_retires_by_the_one_that_was_set_right(
+    log: Path,
+) -> None:
+    make_snapshots(log)
+    before = list_segments(log)
+    task = Retaining(log, lambda: OLD, lambda: False, lambda: AHEAD_MS, look_every_s=0.01)
+    task.wall_ms, task.clock_settles_s = lambda: 0, 0.0
+    await look_for_a_while(task)
+    assert list_segments(log) == before

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,15 @@ LOOK_EVERY_S = 5.0
 AT_LEAST_EVERY_S = 60.0
 """How often segments are judged although no name is new: time passes, the open one grows."""
 
+CLOCK_SETTLES_S = 600.0
+"""Nothing goes for its age until the router ran so long, or for ``retain_age`` if that is shorter:
+a machine that boots with a wrong date is set right meanwhile, and by then the earlier of the run's
+and the wall's clock counts."""
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
 
 @attrs.define
 class Retaining:
@@ -38,14 +48,19 @@ class Retaining:
     deeds: Deeds = attrs.field(factory=Deeds)
     look_every_s: float = LOOK_EVERY_S
     at_least_every_s: float = AT_LEAST_EVERY_S
+    wall_ms: Callable[[], int] = _wall_ms
+    clock_settles_s: float = CLOCK_SETTLES_S
     told: str = ""
 
     async def run(self) -> None:
         """Retire for ever, in a worker thread. Raises LogError and OSError: see ``keep_up``."""
+        began_s = trio.current_time()
         judged: object = None
         judged_s = -math.inf
         while True:
             limits, archived_only = self.limits(), self.archives()
+            if trio.current_time() - began_s < min(self.clock_settles_s, limits.age_ms / 1000):
+                limits = attrs.evolve(limits, age_ms=0)
             if limits != Retention():
                 found = await trio.to_thread.run_sync(_names, self.directory)
                 seen, now_s = (limits, archived_only, found), trio.current_time()
@@ -56,7 +71,8 @@ class Retaining:
 
     def _judge(self, limits: Retention, archived_only: bool) -> None:
         now_ms = self.now_ms()
-        decided = plan_retention(self.directory, limits, now_ms, archived_only=archived_only)
+        earlier_ms = min(now_ms, self.wall_ms())
+        decided = plan_retention(self.directory, limits, earlier_ms, archived_only=archived_only)
         retire(self.directory, decided)
         self.deeds.waiting = len(decided.kept_back)
         self.deeds.succeeded(now_ms, sum(segment.size_bytes for segment in decided.going))
