@@ -2,9 +2,10 @@
 
 import attrs
 
+from trioroute.events.sections import InForce
 from trioroute.events.words import ReplicaState
-from trioroute.projections import Replica, State
-from trioroute.projections.measure import measure, standing
+from trioroute.projections import State
+from trioroute.projections.measure import loads, stale_ms, standing
 
 
 @attrs.define
@@ -32,40 +33,50 @@ class Candidate:
     tried: bool
 
 
-def look(state: State, replica: Replica, at_ms: int, tried: tuple[str, ...]) -> Candidate:
-    name = replica.name
-    health = state.health[name]
-    word = standing(replica, health)
-    known = state.load.replicas[name]
-    load = measure(known, at_ms, state.settings)
-    own = known.own
-    if load.effective_waiting_m > 0:
-        queueing = "queue"
-    elif health.busy_until_ms > at_ms:
-        queueing = "busy"  # RULES 6.2: 429 and 503 count as a queue
-    elif health.stalled(at_ms, state.settings):
-        queueing = "stalled"  # RULES 6.10
-    else:
-        queueing = ""
-    return Candidate(
-        name,
-        replica.ordinal,
-        word,
-        load.running_m,
-        load.waiting_m,
-        load.effective_running_m,
-        load.effective_waiting_m,
-        own,
-        load.stale,
-        queueing,
-        _full(state, word, own),
-        name in tried,
-    )
+def look(state: State, model: str, at_ms: int, tried: tuple[str, ...]) -> list[Candidate]:
+    """The pool of ``model``, in its order. What holds for all of it is looked up once."""
+    settings = state.settings
+    health_of, load_of = state.health, state.load.replicas
+    fresh_ms, literal = stale_ms(settings), settings.policy.load == "literal"
+    limit, probing_limit = _limits(settings)
+    found = []
+    for replica in state.fleet.pool(model):
+        name = replica.name
+        health, load = health_of[name], load_of[name]
+        word = standing(replica, health)
+        running_m, waiting_m, effective_m, effective_waiting_m, stale = loads(
+            load, at_ms, fresh_ms, literal
+        )
+        if effective_waiting_m > 0:
+            queueing = "queue"
+        elif health.busy_until_ms > at_ms:
+            queueing = "busy"  # RULES 6.2: 429 and 503 count as a queue
+        elif health.running and health.stalled(at_ms, settings):
+            queueing = "stalled"  # RULES 6.10
+        else:
+            queueing = ""
+        own = load.own
+        most = probing_limit if word == "PROBING" else limit
+        found.append(
+            Candidate(
+                name,
+                replica.ordinal,
+                word,
+                running_m,
+                waiting_m,
+                effective_m,
+                effective_waiting_m,
+                own,
+                stale,
+                queueing,
+                0 < most <= own,
+                name in tried,
+            )
+        )
+    return found
 
 
-def _full(state: State, word: ReplicaState, own: int) -> bool:
-    limit = state.settings.admission.max_in_flight
-    if word == "PROBING":  # RULES 4.7
-        probing = state.settings.probing.max_in_flight
-        limit = min(limit, probing) if limit else probing
-    return bool(limit) and own >= limit
+def _limits(settings: InForce) -> tuple[int, int]:
+    """In flight, for replicas in traffic and for PROBING ones (RULES 4.7); 0: no limit."""
+    limit, probing = settings.admission.max_in_flight, settings.probing.max_in_flight
+    return limit, min(limit, probing) if limit else probing

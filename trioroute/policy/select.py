@@ -93,10 +93,7 @@ def narrow(state: State, arrive: Arrive) -> Field | Choice:
 
     A ``Choice`` where that settles it.
     """
-    at_ms = arrive.at_ms
-    pool = tuple(
-        [look(state, replica, at_ms, arrive.tried) for replica in state.fleet.pool(arrive.model)]
-    )
+    pool = tuple(look(state, arrive.model, arrive.at_ms, arrive.tried))
     if not pool and _never_served(state, arrive.model):
         return Choice("unknown_model", None, None, pool)
     routable = tuple([c for c in pool if c.standing in ROUTABLE])  # step 1
@@ -152,8 +149,10 @@ def _least_loaded(candidates: tuple[Candidate, ...], cursor: int) -> Candidate:
     least_m = min(c.effective_running_m for c in candidates)
     tied = [c for c in candidates if c.effective_running_m == least_m]
     live = [c for c in tied if c.standing == "LIVE"] or tied
-    after = [c for c in live if c.ordinal > cursor]
-    return after[0] if after else live[0]
+    for candidate in live:
+        if candidate.ordinal > cursor:
+            return candidate
+    return live[0]
 
 
 def _fallback(pool: tuple[Candidate, ...], arrive: Arrive) -> Choice:

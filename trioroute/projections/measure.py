@@ -43,20 +43,38 @@ def standing(replica: Replica, health: Health) -> ReplicaState:
     return health.stage
 
 
+Loads = tuple[int, int, int, int, bool]
+"""The fields of ``Measured``: a decision asks this of every replica, and a tuple is cheap."""
+
+
 def measure(load: ReplicaLoad, at_ms: int, settings: InForce) -> Measured:
-    own = load.own
-    fresh_ms = settings.scrape.interval_ms * settings.scrape.stale_after
-    stale = load.read_at_ms == 0 or at_ms - load.read_at_ms > fresh_ms
-    if stale:
+    return Measured(*loads(load, at_ms, stale_ms(settings), settings.policy.load == "literal"))
+
+
+def stale_ms(settings: InForce) -> int:
+    """How old a reading may be."""
+    return settings.scrape.interval_ms * settings.scrape.stale_after
+
+
+def loads(load: ReplicaLoad, at_ms: int, fresh_ms: int, literal: bool) -> Loads:
+    """``measure`` for who asks it of many replicas at once."""
+    own, wlc_m = load.own, load.wlc_m
+    if load.read_at_ms == 0 or at_ms - load.read_at_ms > fresh_ms:
         running_m = own * 1000
-        return Measured(running_m, 0, max(running_m, load.wlc_m), 0, True)
-    if settings.policy.load == "literal":
+        return running_m, 0, max(wlc_m, running_m), 0, True
+    if literal:
         scraped_m = load.running * 1000
-        running_m = max(scraped_m, load.wlc_m)
-        waiting_m = load.waiting * 1000 + max(0, load.wlc_m - scraped_m)
-        return Measured(running_m, waiting_m, running_m, waiting_m, False)
-    present = max(0, load.running + load.waiting - load.own_at_scrape) + own
+        running_m = max(scraped_m, wlc_m)
+        waiting_m = load.waiting * 1000 + max(0, wlc_m - scraped_m)
+        return running_m, waiting_m, running_m, waiting_m, False
+    seen = load.running + load.waiting - load.own_at_scrape
+    present = own + seen if seen > 0 else own
     waiting = max(0, present - load.running) if load.waiting else 0
     running_m = (present - waiting) * 1000
-    waiting_m = waiting * 1000
-    return Measured(running_m, waiting_m, max(running_m, load.wlc_m), waiting_m, False)
+    return (
+        running_m,
+        waiting * 1000,
+        max(wlc_m, running_m),
+        waiting * 1000,
+        False,
+    )

@@ -77,10 +77,7 @@ def _choosing(pick: Pick) -> Chooser:
     """A chooser that picks among the LIVE replicas that were not tried yet."""
 
     def chooser(state: State, arrive: Arrive) -> Choice:
-        at_ms = arrive.at_ms
-        pool = tuple(
-            look(state, one, at_ms, arrive.tried) for one in state.fleet.pool(arrive.model)
-        )
+        pool = tuple(look(state, arrive.model, arrive.at_ms, arrive.tried))
         live = [one for one in pool if one.standing == "LIVE" and not one.tried and not one.full]
         if not live:
             return choose(state, arrive)
