@@ -7,10 +7,12 @@ how many read ahead. The processes share nothing with this one but the path of t
 import gc
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -133,13 +135,26 @@ _mine: list[Source] = []
 
 def _open(path: Path) -> None:
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started it
     gc.set_threshold(THRESHOLD)
     _mine.append(Source(SqliteReader.open(path)))
 
 
 def _read(after: int, until: int) -> Part:
     return read_part(_mine[0], after, until)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that are started within do not hear Ctrl-C, from their first moment on: it is for
+    who started them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _read_ahead(path: Path, after: int, until: int, readers: int) -> Iterator[Part]:
@@ -153,7 +168,8 @@ def _read_ahead(path: Path, after: int, until: int, readers: int) -> Iterator[Pa
         while after < until or waiting:
             while after < until and len(waiting) < AHEAD * readers:
                 last = min(after + PART_ROWS, until)
-                waiting.append(pool.submit(_read, after, last))
+                with _deaf():
+                    waiting.append(pool.submit(_read, after, last))
                 after = last
             yield waiting.popleft().result()
     except (BrokenProcessPool, OSError, LogError):
