@@ -218,3 +218,32 @@ async def test_many_streams_at_once_each_get_their_own() -> None:
 
         for number in range(60):
             nursery.start_soon(user, f"{number:04}")
+
+
+async def test_a_fault_in_one_lane_ends_its_response_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script, other = Steps(chunk(token("a"))), Steps(chunk(token("b")), chunk(DONE) + LAST)
+    async with (
+        whole(script, other) as rig,
+        client(rig.port) as first,
+        client(rig.port) as second,
+    ):
+        await begun(rig, first)
+        await second.send(request(STREAMED))
+        await second.head()
+        await piece(second)
+        await eventually(lambda: len(rig.desk.pump) == 2)
+
+        def fails(chunk: bytes) -> None:
+            raise ValueError("a fault of the router's own")
+
+        lane = next(iter(rig.desk.pump._lanes.values()))
+        monkeypatch.setattr(type(lane.tap), "feed", lambda tap, data: fails(data))
+        script.go.release()
+        await first.rest()
+        monkeypatch.undo()
+        other.go.release()
+        assert await piece(second) == token("b")
+        other.go.release()
+        await second.until(LAST)

@@ -15,9 +15,7 @@ from typing import Protocol
 import attrs
 import trio
 
-from trioroute.proxy.serving.wire import ClientGone
 from trioroute.proxy.tap import Tap
-from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.watch import Watched
 
 STEPS_A_TURN = 32
@@ -141,7 +139,7 @@ class Pump:
                 if unsent:
                     lane.unsent = unsent
                     self._give_back(lane)
-        except (UpstreamError, ClientGone, RuntimeError) as error:
+        except Exception as error:  # whatever it is, it ends one response and not the pump
             lane.error = error
             self._give_back(lane)
 
