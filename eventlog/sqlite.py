@@ -146,7 +146,7 @@ class SqliteStore:
         if first_at_ms is None:
             return False
         old = 0 < limits.age_ms <= abs(at_ms - first_at_ms)
-        return old or 0 < limits.size_bytes <= segment.size_bytes()
+        return old or (limits.size_bytes > 0 and segment.has_reached(limits.size_bytes))
 
     def _roll(self, segment: SegmentWriter) -> SegmentWriter:
         """Close ``segment`` and begin the next; it goes on as it is if that cannot be made now."""
