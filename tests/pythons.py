@@ -15,18 +15,38 @@ ROOT = Path(__file__).parent.parent
 MINORS = range(11, 20)
 """What ``requires-python`` allows."""
 
-JSON_FOR_ORJSON = """
+FOR_BINARIES = """
+import json, sys, types
+
+def module(name, **names):
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__dict__.update(names)
+
 try:
     import orjson
 except ImportError:  # its binary is for one version of Python only
-    import json, sys, types
-    shim = types.ModuleType("orjson")
-    shim.JSONDecodeError, shim.JSONEncodeError = json.JSONDecodeError, TypeError
-    shim.loads = json.loads
-    shim.dumps = lambda value, default=None, option=None: json.dumps(
-        value, default=default, ensure_ascii=False, separators=(",", ":")
-    ).encode()
-    sys.modules["orjson"] = shim
+    module(
+        "orjson",
+        JSONDecodeError=json.JSONDecodeError,
+        JSONEncodeError=TypeError,
+        loads=json.loads,
+        dumps=lambda value, default=None, option=None: json.dumps(
+            value, default=default, ensure_ascii=False, separators=(",", ":")
+        ).encode(),
+    )
+try:
+    import msgspec
+except ImportError:  # likewise; one that takes no body leaves them all to the strict way
+    class TakesNone:
+        def __init__(self, form):
+            pass
+
+        def decode(self, body):
+            raise ValueError
+
+    module("msgspec", Meta=dict, MsgspecError=ValueError, defstruct=lambda *_, **__: None)
+    module("msgspec.json", Decoder=TakesNone)
+    module("msgspec.structs", asdict=None)
 """
 
 
@@ -71,10 +91,11 @@ def others_or_skip() -> tuple[Path, ...]:
 
 
 def run_in(python: Path, program: str, *, hash_seed: str = "0") -> bytes:
-    """What ``program`` prints there, with the pure Python packages of this environment."""
+    """What ``program`` prints there, with the pure Python packages of this environment; what the
+    logic needs of binaries for another version is stood in for."""
     path = os.pathsep.join([str(ROOT), sysconfig.get_path("purelib")])
     done = subprocess.run(
-        [python, "-c", JSON_FOR_ORJSON + program],
+        [python, "-c", FOR_BINARIES + program],
         env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         timeout=120,

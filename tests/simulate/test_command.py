@@ -113,11 +113,10 @@ def test_no_number_is_cut_short_on_a_narrow_terminal(width: int) -> None:
 
 SEVERAL = """
 from click.testing import CliRunner
-from tests.pythons import others_or_skip, run_in
 from trioroute.cli.root import main
 for workload in {workloads!r}:
     arguments = ["simulate", "--requests", "60", "--policy", "all", "--json", "--workload"]
-    print(CliRunner().invoke(main, [*arguments, *workload]).output)
+    print(CliRunner().invoke(main, [*arguments, *workload], catch_exceptions=False).output)
 """
 WORKLOADS = (
     ("agents:6",),
