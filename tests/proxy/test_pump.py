@@ -1,7 +1,9 @@
 """Chunks that follow others are passed on by one task; all else goes back to the response's own."""
 
+import os
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -247,3 +249,42 @@ async def test_a_fault_in_one_lane_ends_its_response_and_no_other(
         assert await piece(second) == token("b")
         other.go.release()
         await second.until(LAST)
+
+
+class Blurts(Steps):
+    """Sends the first chunk, and what it is told to at once, without a wait."""
+
+    peer: Peer
+
+    async def __call__(self, peer: Peer) -> None:
+        self.peer = peer
+        await super().__call__(peer)
+
+    def blurt(self, data: bytes) -> None:
+        os.write(self.peer.stream.socket.fileno(), data)
+
+
+async def test_a_client_that_reset_before_the_last_word_was_not_told_it() -> None:
+    for _ in range(12):  # whether the hang-up or the chunk is looked at first is up to chance
+        script = Blurts()
+        async with whole(script) as rig, client(rig.port) as raw:
+            await begun(rig, raw)
+            raw.reset()
+            script.blurt(chunk(DONE))
+            assert (await rig.released()).outcome == "client_gone"
+
+
+@pytest.mark.parametrize("pumping", [True, False])
+async def test_nothing_follows_a_chunk_that_the_client_has_in_part(pumping: bool) -> None:
+    block = b"data: " + b"x" * 59_990 + b"\n\n"
+    limits = {"total_ms": 500}
+    async with whole(floods([block] * 400), timeouts=limits, pumping=pumping) as rig:
+        async with client(rig.port) as raw:
+            await raw.send(request(STREAMED))
+            await raw.head()
+            assert (await rig.released()).outcome == "idle_timeout"
+            with suppress(trio.BrokenResourceError):
+                while await raw.fill():
+                    pass
+            assert len(raw.buffer) > len(block)
+            assert b"upstream_cut" not in raw.buffer

@@ -8,6 +8,7 @@ more just now) goes back to the response's own task, which knows how to wait and
 """
 
 import select
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
@@ -19,7 +20,9 @@ from trioroute.proxy.tap import Tap
 from trioroute.proxy.watch import Watched
 
 STEPS_A_TURN = 32
-"""Chunks passed on before other tasks run: 1 to 2 ms. Who is not served now is first next time."""
+TURN_NS = 2_000_000
+"""Passed on before other tasks run: so many receives, or for so long, as one may bring 64 KiB or
+thousands of chunks. Who is not served now is first next time."""
 
 
 class Inlet(Protocol):
@@ -63,8 +66,12 @@ class Pump:
     """``carry`` is for the tasks of responses, ``run`` is the one task that works for them."""
 
     now_ms: Callable[[], int]
+    now_ns: Callable[[], int] = time.monotonic_ns
     _epoll: select.epoll | None = attrs.field(default=None, init=False)
     _lanes: dict[int, Lane] = attrs.field(factory=dict, init=False)
+    _ready: list[int] = attrs.field(factory=list, init=False)
+    """Left over from the last turn, the next one last. One may be over by now, or be another's
+    number: that one then finds nothing to receive."""
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -121,10 +128,16 @@ class Pump:
 
     def _turn(self, epoll: select.epoll) -> None:
         now_ms = self.now_ms()
-        for fd, _ in epoll.poll(0, STEPS_A_TURN):
-            lane = self._lanes.get(fd)
+        over_ns = self.now_ns() + TURN_NS
+        ready = self._ready
+        if not ready:
+            ready.extend(fd for fd, _ in reversed(epoll.poll(0, STEPS_A_TURN)))
+        while ready:
+            lane = self._lanes.get(ready.pop())
             if lane is not None:
                 self._step(lane, now_ms)
+                if self.now_ns() >= over_ns:
+                    return
 
     def _step(self, lane: Lane, now_ms: int) -> None:
         try:
@@ -134,11 +147,13 @@ class Pump:
                 self._give_back(lane)
             elif chunk:
                 lane.tap.feed(chunk)
-                lane.watched.since_ms = now_ms
+                lane.watched.enter("client_stall", now_ms)
                 unsent = lane.outlet.pass_on(chunk)
                 if unsent:
                     lane.unsent = unsent
                     self._give_back(lane)
+                else:
+                    lane.watched.phase = "idle"
         except Exception as error:  # whatever it is, it ends one response and not the pump
             lane.error = error
             self._give_back(lane)

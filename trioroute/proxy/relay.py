@@ -173,11 +173,13 @@ class Relay:
     async def break_off(self, message: str) -> None:
         """End what began as broken: an error event where one can be read, then no clean end.
 
-        Under a Content-Length an event could fill up the body so that it looks complete.
+        Under a Content-Length an event could fill up the body so that it looks complete; behind a
+        chunk that is with the client in part it would be read as the rest of that chunk.
         """
         tap = self._attempt.ending.tap
-        announced = self._response.header(b"content-length") != b""
-        if self._event_stream and self._readable and not announced and tap.error_at_end() is None:
+        outlet = self._attempt.passage.scope["extensions"].get(OUTLET)
+        mute = self._response.header(b"content-length") != b"" or (outlet and outlet.torn)
+        if self._event_stream and self._readable and not mute and tap.error_at_end() is None:
             border = b"" if tap.at_event_border() or not tap.bytes else b"\n\n"
             event = border + error_event("upstream_cut", message, 502)
             await self._send({"type": "http.response.body", "body": event, "more_body": True})

@@ -116,6 +116,11 @@ class Exchange:
         """Send what ``pass_on`` gave back. Raises as ``send``."""
         await self._wire.write_rest(memoryview(rest))
 
+    @property
+    def torn(self) -> bool:
+        """Whether a piece is with the client in part, and its rest never comes."""
+        return self._wire.torn
+
     def _owe_less(self, size: int) -> None:
         assert self._left is not None
         self._left -= size

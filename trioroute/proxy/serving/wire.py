@@ -33,7 +33,17 @@ class Wire:
     and `expire`, which are for the watching tasks of the server.
     """
 
-    __slots__ = ("_stall_s", "_streak", "client", "deadline", "expired", "fd", "scope", "stream")
+    __slots__ = (
+        "_stall_s",
+        "_streak",
+        "client",
+        "deadline",
+        "expired",
+        "fd",
+        "scope",
+        "stream",
+        "torn",
+    )
 
     def __init__(self, stream: trio.SocketStream, client_stall_ms: int) -> None:
         self.stream = stream
@@ -44,6 +54,8 @@ class Wire:
         self.deadline = float("inf")
         """When the present wait is over; the server's sweep looks at it, so no wait has a timer."""
         self.expired = False
+        self.torn = False
+        """A write was given up in its middle: what came now would be read as the rest of it."""
         self._stall_s = client_stall_ms / 1000
         self._streak = 0
 
@@ -138,6 +150,7 @@ class Wire:
     async def write_rest(self, rest: memoryview) -> None:
         """Hand the kernel what ``write_now`` left over. Raises as ``write``."""
         self._streak = 0
+        self.torn = True
         try:
             while rest:
                 self.deadline = trio.current_time() + self._stall_s
@@ -148,6 +161,7 @@ class Wire:
                     continue
                 except OSError:
                     await self._lost()
+            self.torn = False
         finally:
             self.deadline = float("inf")
 
