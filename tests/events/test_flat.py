@@ -8,7 +8,7 @@ import pytest
 
 from tests.events.samples import SAMPLES
 from trioroute import events as e
-from trioroute.events.codec import KINDS, Kind, decode_strictly, flat_fields
+from trioroute.events.codec import KINDS, Kind, decode_strictly
 from trioroute.events.flat import NotFlat, flat_reader
 
 FLAT = [event for event in SAMPLES if e.kind_of(event).read is not None]
@@ -78,16 +78,6 @@ def test_the_kinds_that_make_up_a_log_are_flat() -> None:
 def test_what_holds_an_object_has_no_fast_way_in() -> None:
     assert flat_reader(e.Scraped) is None
     assert flat_reader(e.Configured) is None
-
-
-def test_the_fields_of_a_flat_body_have_their_defaults() -> None:
-    body = b'{"dispatch":7,"cause":"reset","blame":"replica","status":null}'
-    expected = {"dispatch": 7, "cause": "reset", "blame": "replica", "status": None}
-    assert flat_fields("Failed", 1, body) == {**expected, "retry_after_ms": None}
-    assert flat_fields("Failed", 1, body.replace(b"7", b"7.5")) is None
-    assert flat_fields("Failed", 2, body) is None
-    assert flat_fields("Scraped", 1, b'{"readings":{},"same":[]}') is None
-    assert flat_fields("Teleported", 1, body) is None
 
 
 def test_a_reader_says_no_without_a_word_of_its_own() -> None:

@@ -215,17 +215,6 @@ def decode_strictly(known: Kind, schema: int, body: bytes) -> Event:
     return event
 
 
-def flat_fields(kind: str, schema: int, body: bytes) -> dict[str, Any] | None:
-    """The fields of a flat body, for who counts rows and needs no event; None if it is not one."""
-    known = KINDS.get(kind)
-    if known is None or known.read is None or schema != known.schema:
-        return None
-    try:
-        return all_fields(known.read(body))
-    except NotFlat:
-        return None
-
-
 def _why_not(kind: str, schema: int) -> str:
     known = KINDS.get(kind)
     if known is None:

@@ -5,12 +5,15 @@ from collections.abc import Iterable
 import attrs
 
 from trioroute.replay.clock import local_iso, span
-from trioroute.replay.incident.told import Hit, Incident
+from trioroute.replay.incident.told import Hit, Incident, Retaken
 from trioroute.replay.told import Line
 from trioroute.replay.words import PIN_ENDS, SPILLS, plural
 
 SHOWN = 200
 """Lines of a timeline that are shown; the data has more."""
+
+
+PREVENTION = "What would have prevented it"
 
 
 @attrs.frozen
@@ -34,10 +37,8 @@ def title_of(told: Incident) -> str:
 
 
 def blocks_of(told: Incident) -> list[Block]:
-    made = [_phases(told), *_cause(told), _hit(told), _counts(told), _rules(told)]
-    if told.hints:
-        made.append(Block("What if", told.hints))
-    made.append(_timeline(told))
+    made = [_phases(told), *_cause(told), *_prevention(told), _hit(told), _counts(told)]
+    made += [_rules(told), _timeline(told)]
     if told.notes:
         made.insert(0, Block("What the log cannot tell", told.notes))
     return made
@@ -71,6 +72,39 @@ def _cause(told: Incident) -> list[Block]:
         said = ["came just before it; that it has to do with it is not proved"]
         blocks.append(Block("Before the first cause", tuple(said), columns, _rows(cause.before)))
     return blocks
+
+
+def _prevention(told: Incident) -> list[Block]:
+    """Exact for the row that each sentence names; nothing where nothing did harm."""
+    if not (told.prevention or told.unproved):
+        return []
+    said = [one.text for one in told.prevention]
+    if told.total.retried and any(one.setting is None for one in told.prevention):
+        tried = plural(told.total.retried, "request was", "requests were")
+        last = max(at for at, one in enumerate(told.prevention) if one.setting is None)
+        small = f"what kept harm small: {tried} tried again elsewhere (RULES 4.6)"
+        said.insert(last + 1, small)
+    if told.unproved:
+        kinds = plural(told.unproved, "kind")
+        said.append(
+            f"{kinds} of harm not looked into: too far from a snapshot, or rows are missing"
+        )
+    columns = ("setting", "decisions", "spills", "then", "rebinds", "then", "elsewhere")
+    rows = tuple(
+        (f"{one.setting}={one.instead}", *(str(count) for count in _taken(one)))
+        for one in told.retaken
+    )
+    if rows:
+        said.append(
+            f"decisions from {told.retaken[0].first} on, each taken again from its own past; what "
+            "would have followed is for --what-if"
+        )
+    return [Block(PREVENTION, tuple(said), columns if rows else (), rows, columns[1:])]
+
+
+def _taken(one: Retaken) -> tuple[int, ...]:
+    spills, rebinds = (one.spills, one.spills_then), (one.rebinds, one.rebinds_then)
+    return one.decisions, *spills, *rebinds, one.elsewhere
 
 
 def _rows(lines: Iterable[Line]) -> tuple[tuple[str, ...], ...]:

@@ -63,7 +63,7 @@ class Router:
     def take_run(self, run: Run) -> None:
         """As ``take``, of each of many rows by which at most the rules of pins acted."""
         for fate, pins in run.pins.items():
-            self.story.rules.pins(self.stream, fate, pins, self.state)
+            self.story.rules.pins(self.stream, fate, pins)
             count = {"Spilled": self.traffic.spill, "Rebound": self.traffic.rebind}.get(fate[0])
             if count is not None:
                 count(fate[2], run.from_ms, run.to_ms, [row[1] for row in pins])
@@ -86,7 +86,7 @@ class Router:
         self._settle(self.last_ms if isinstance(event, e.Started) else at_ms)
         if not usual(event):
             was = self._standing(event.replica) if isinstance(event, e.Ejected | e.Live) else ""
-            self.story.rules.take(self.place(record), event, self.state, was, self.before)
+            self.story.rules.take(self.place(record), event, was, self.before)
         look = _LOOKS.get(type(event))
         if look is not None:
             look(self, record, event)

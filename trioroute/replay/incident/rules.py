@@ -1,4 +1,4 @@
-"""Which rules acted, by their numbers in RULES, and what one setting more would have changed."""
+"""Which rules acted, by their numbers in RULES."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -12,23 +12,20 @@ from trioroute.events import (
     Failed,
     Live,
     Probing,
-    Rebound,
     Refused,
     Released,
-    ScrapeFailed,
 )
-from trioroute.policy.recovery import AT_ONCE
-from trioroute.projections import State
 from trioroute.projections.health import BUSY_STATUSES
 from trioroute.replay.check import PIN_EVENTS
+from trioroute.replay.incident.harm import Harms
 from trioroute.replay.incident.told import Acted
+from trioroute.replay.incident.traffic import NOT_FAILED
 from trioroute.replay.plain import PinFate, PinRow
 from trioroute.replay.read import decision_name
 from trioroute.replay.words import PIN_ENDS, SPILLS
 
 _DEAD = ("ejected", "probing", "draining", "joining", "asleep", "gone")
 _REBOUND = {"spills": "5.5", "force": "5.6", "failed": "5.9"}
-_SPILLS_KEY = "pins.spills_to_rebind"
 _UNBOUND = {"ttl": "5.3", "spills": "5.7", "evicted": "5.10", "failed": "5.9"}
 
 
@@ -36,7 +33,9 @@ def usual(event: Event) -> bool:
     """Most rows of a log: a first dispatch or an end by which no rule acted."""
     if isinstance(event, Dispatched):
         return event.attempt == 1 and event.reason != "fallback"
-    return isinstance(event, Released) and event.status not in BUSY_STATUSES
+    if not isinstance(event, Released) or event.outcome not in NOT_FAILED:
+        return False
+    return event.status not in BUSY_STATUSES
 
 
 def rule_of(event: Event, was: str) -> tuple[str, str] | None:
@@ -89,57 +88,37 @@ def _pin_rule(what: str, kind: str, cause: str) -> tuple[str, str] | None:
 
 @attrs.define
 class Rules:
-    """What acted so far. The hints are exact for the row they name: one step more of one setting,
-    and that row would not be there. What would have followed is for ``--what-if`` to say."""
+    """What acted so far, and the harm that was done."""
 
     acted: dict[tuple[str, str], tuple[int, str]] = attrs.field(factory=dict)
-    hints: dict[str, str] = attrs.field(factory=dict)
+    harms: Harms = attrs.field(factory=Harms)
 
-    def take(self, place: str, event: Event, state: State, was: str, before: Event | None) -> None:
-        """``state`` is that of just before ``event``, and ``before`` the row that led to it."""
+    def take(self, place: str, event: Event, was: str, before: Event | None) -> None:
+        """``was`` as in ``rule_of``; ``before`` is the row that led to ``event``."""
         found = rule_of(event, was)
         if found is not None:
             self._count(found, place)
-        if isinstance(event, Ejected) and event.by is None:
-            if event.n > 1:
-                self._count(("6.7", "the cooldown doubled: ejected again"), place)
-            self._ejected(place, event, state, was, before)
-        elif isinstance(event, Rebound) and event.cause == "spills":
-            self._moved(f"{place.rpartition('/')[0]}/{event.dispatch}", state)
+        if isinstance(event, PIN_EVENTS):
+            if event.dispatch is not None:
+                decision = f"{place.rpartition('/')[0]}/{event.dispatch}"
+                self.harms.pins(type(event).__name__, event.kind, event.cause, decision)
+            return
+        if isinstance(event, Ejected) and event.by is None and event.n > 1:
+            self._count(("6.7", "the cooldown doubled: ejected again"), place)
+        self.harms.take(place, event, was, before)
 
-    def pins(self, stream: str, fate: PinFate, rows: Sequence[PinRow], state: State) -> None:
+    def pins(self, stream: str, fate: PinFate, rows: Sequence[PinRow]) -> None:
         """As ``take``, of plain rows of one fate."""
         found = _pin_rule(*fate)
         if found is not None:
             self._count(found, decision_name(stream, rows[0][0]), len(rows))
-        if fate[0] == "Rebound" and fate[2] == "spills":
-            self._moved(decision_name(stream, rows[0][2] or 0), state)
-
-    def _moved(self, decision: str, state: State) -> None:
-        least = state.settings.pins.spills_to_rebind + 1
-        self.hints.setdefault(
-            _SPILLS_KEY,
-            f"{decision} moved its session's pin by RULES 5.5 alone: with "
-            f"{_SPILLS_KEY}={least} it would have stayed then",
-        )
+        made = [dispatch for _, _, dispatch in rows if dispatch is not None]
+        if made:
+            self.harms.pins(*fate, decision_name(stream, made[0]), len(made))
 
     def _count(self, found: tuple[str, str], place: str, times: int = 1) -> None:
         count, first = self.acted.get(found, (0, place))
         self.acted[found] = (count + times, first)
-
-    def _ejected(
-        self, place: str, event: Ejected, state: State, was: str, before: Event | None
-    ) -> None:
-        health, most = state.health.get(event.replica), state.settings.eject.scrape_failures
-        if health is None or was != "LIVE" or not isinstance(before, ScrapeFailed):
-            return
-        row = before.replica == event.replica and before.cause not in AT_ONCE
-        if row and health.scrape_failures == most:
-            self.hints.setdefault(
-                "eject.scrape_failures",
-                f"the eject at {place} came at failed scrape {most} in a row: with "
-                f"eject.scrape_failures={most + 1} it would not have come there",
-            )
 
     def told(self) -> tuple[Acted, ...]:
         rows = [

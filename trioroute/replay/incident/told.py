@@ -60,6 +60,39 @@ class Acted:
 
 
 @attrs.frozen(kw_only=True)
+class Prevention:
+    """What would have prevented one kind of harm in its first row, ``row``, out of ``times``.
+
+    ``setting`` with the value ``instead`` of ``now``, as ``--what-if`` takes both; None: no setting
+    of the router would have.
+    """
+
+    setting: str | None
+    now: str | None
+    instead: str | None
+    row: str
+    times: int
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class Retaken:
+    """The ``decisions`` from ``first`` on, each taken again from its own past with ``setting`` as
+    ``instead``: their spills and rebinds, what they would be then, and how many decisions would
+    go to another replica."""
+
+    setting: str
+    instead: str
+    first: str
+    decisions: int
+    spills: int
+    spills_then: int
+    rebinds: int
+    rebinds_then: int
+    elsewhere: int
+
+
+@attrs.frozen(kw_only=True)
 class Lane:
     """A replica was in ``state`` for this long."""
 
@@ -91,7 +124,9 @@ class Incident:
     """A span of time, told. ``usual_ttfb_ms`` is the median time to first byte of normal phases; a
     request of another phase counts as delayed from ``delayed_from_ms`` on, as ``usual_late_m``
     thousandths of the normal ones would; None: too few tell it. ``changes`` are those that somebody
-    made on purpose, the last ones."""
+    made on purpose, the last ones. ``hints`` are the texts of ``prevention`` that name a
+    setting; ``unproved`` counts kinds of harm that would have taken too long to look into, or whose
+    rows cannot be read."""
 
     from_ms: int
     to_ms: int
@@ -112,6 +147,9 @@ class Incident:
     usual_late_m: int | None
     rules: tuple[Acted, ...]
     hints: tuple[str, ...]
+    prevention: tuple[Prevention, ...]
+    unproved: int
+    retaken: tuple[Retaken, ...]
     timeline: tuple[Line, ...]
     left_out: int
     lanes: tuple[Lane, ...]

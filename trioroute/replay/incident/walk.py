@@ -12,6 +12,7 @@ from trioroute.projections import State
 from trioroute.replay.ahead import Hole, Part, parts
 from trioroute.replay.clock import local_iso
 from trioroute.replay.incident.course import Course, under_way
+from trioroute.replay.incident.prevention import prevented
 from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.router import Router
 from trioroute.replay.incident.story import Story
@@ -64,7 +65,7 @@ def tell_incident(
         walk.take_part(part)
         if progress is not None:
             progress(part.until - first, until - first)
-    return walk.told(from_ms, to_ms)
+    return walk.told(from_ms, to_ms, until)
 
 
 @attrs.define
@@ -148,7 +149,7 @@ class _Walk:
             self.story.causes.missing(at_ms, place)
         return router
 
-    def told(self, from_ms: int, to_ms: int) -> Incident:
+    def told(self, from_ms: int, to_ms: int, until: int) -> Incident:
         self.traffic.finish()
         traffic, story = self.traffic, self.story
         phases = [phase for router in self.routers.values() for phase in router.finish(to_ms)]
@@ -156,6 +157,9 @@ class _Walk:
         late = None if usual is None else bin_of(max(1, usual * DELAYED_TIMES)) + 1
         hit = traffic.hit(late)
         total = _total(hit)
+        cause = story.causes.told(lost=traffic.endings[LOST] > 0)
+        harms = list(story.rules.harms.by_kind.values())
+        prevents = prevented(self.source, harms, cause, until)
         return Incident(
             from_ms=from_ms,
             to_ms=to_ms,
@@ -163,7 +167,7 @@ class _Walk:
             end=local_iso(to_ms),
             sentence=_sentence(total, len(phases)),
             phases=tuple(sorted(phases, key=lambda one: one.from_ms)),
-            first_cause=story.causes.told(lost=traffic.endings[LOST] > 0),
+            first_cause=cause,
             changes=tuple(story.causes.changes),
             total=total,
             hit=tuple(hit),
@@ -175,7 +179,10 @@ class _Walk:
             delayed_from_ms=None if late is None else edge_of(late),
             usual_late_m=None if late is None else traffic.usual_late_m(late),
             rules=story.rules.told(),
-            hints=tuple(story.rules.hints.values()),
+            hints=tuple(one.text for one in prevents.items if one.setting is not None),
+            prevention=prevents.items,
+            unproved=prevents.unproved,
+            retaken=prevents.retaken,
             timeline=tuple(story.lines),
             left_out=story.left_out,
             lanes=tuple(story.lanes),

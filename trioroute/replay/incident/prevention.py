@@ -1,0 +1,196 @@
+"""What would have prevented the harm of a span, proved from the recorded past.
+
+The first row of each kind of harm is decided again under another setting, from its own past. What
+the log cannot prove is not said. The rows folded for it are bounded, however long the log is.
+"""
+
+import attrs
+
+from eventlog.errors import LogDamaged
+from eventlog.record import Record
+from trioroute.events import Dispatched, Ejected, Failed, Refused, Released
+from trioroute.projections import State
+from trioroute.replay.incident.changed import Proof
+from trioroute.replay.incident.harm import Harm, Kind
+from trioroute.replay.incident.prove_ejects import eject_proof
+from trioroute.replay.incident.prove_ends import end_proof, refused_proof
+from trioroute.replay.incident.prove_pins import pin_proof
+from trioroute.replay.incident.prove_retries import Around, retry_proof, window_of
+from trioroute.replay.incident.retaken import retaken
+from trioroute.replay.incident.told import FirstCause, Prevention, Retaken
+from trioroute.replay.read import STREAM_PREFIX, CannotRead, Past, Source, decision_name
+from trioroute.settings.errors import SettingsError
+
+ROWS_MAX = 60_000
+"""Rows that are folded for all proofs together; what needs more is not proved."""
+
+PROOFS_MAX = 20
+"""Kinds of harm that are looked into, the gravest first."""
+
+_GRAVEST = ("eject", "orphaned", "end", "refused", "pin")
+
+
+class TooFar(Exception):
+    """A proof needs more rows than all may take."""
+
+
+_NO_PROOF = (TooFar, CannotRead, LogDamaged, SettingsError)
+
+
+@attrs.define
+class Prover:
+    """``left``: rows that may still be read for proofs."""
+
+    source: Source
+    left: int
+    _pasts: dict[str, Past] = attrs.field(factory=dict)
+
+    def past(self, record: Record) -> Past:
+        """The past of a row; to be asked for in the order of rows. Raises TooFar."""
+        past, kept = self._pasts.get(record.stream), self.source.past_before(record)
+        if past is None or not kept.state.position <= past.state.position < record.version:
+            past = kept
+        self._spend(record.version - 1 - past.state.position)
+        self._pasts[record.stream] = past
+        for row in self.source.stream(record.stream, past.state.position, record.version - 1):
+            past.fold(row, self.source.event(row))
+        past.expect(record)
+        return past
+
+    def state(self, record: Record) -> State:
+        """Raises TooFar."""
+        return self.past(record).state
+
+    def _spend(self, rows: int) -> None:
+        self.left -= max(0, rows)
+        if self.left < 0:
+            raise TooFar
+
+    def row(self, stream: str, version: int) -> Record:
+        """Raises CannotRead where it is missing."""
+        record = self.source.at(stream, version)
+        if record is None:
+            raise CannotRead(f"{decision_name(stream, version)} is missing")
+        return record
+
+    def prove(self, harm: Harm) -> Proof | None:
+        if harm.kind[0] == "orphaned":
+            text = "no setting of the router prevents that requests end with a router that dies"
+            return Proof(None, text)
+        record = self.row(*_place(harm.place))
+        event = self.source.event(record)
+        match harm.kind[0], event:
+            case "eject", Ejected():
+                return self._eject(harm, record, event)
+            case "end", Released():
+                return self._end(record, event)
+            case "refused", Refused():
+                state = self.state(record)
+                found = (harm.place, record.at_ms, event.code, event.model)
+                return refused_proof(*found, state)
+            case "pin", Dispatched():
+                state = self.state(record)
+                return pin_proof(harm.place, record.at_ms, event, harm.kind, state)
+            case _:
+                return None
+
+    def _eject(self, harm: Harm, record: Record, event: Ejected) -> Proof | None:
+        led = self.row(record.stream, record.version - 1)
+        before, state = self.source.event(led), self.state(led)
+        if before is None:
+            return None
+        return eject_proof(harm.place, led.at_ms, event, before, state)
+
+    def _end(self, record: Record, event: Released) -> Proof | None:
+        sent = self.row(record.stream, event.dispatch)
+        dispatched, state = self.source.event(sent), self.state(record)
+        if not isinstance(dispatched, Dispatched):
+            return None
+        decision = decision_name(record.stream, event.dispatch)
+        if event.outcome != "upstream_error":
+            return end_proof(decision, event, state)
+        around = self._around(sent, record, dispatched.model)
+        earlier = self._earlier(sent, dispatched)
+        if len(earlier) != len(dispatched.earlier):
+            return None
+        return retry_proof(decision, (sent.at_ms, dispatched), event, earlier, around, state)
+
+    def _earlier(self, sent: Record, dispatched: Dispatched) -> list[Failed]:
+        """How its request's earlier attempts ended."""
+        wanted, found = set(dispatched.earlier), list[Failed]()
+        if not wanted:
+            return found
+        self._spend(sent.version - min(wanted))
+        for row in self.source.stream(sent.stream, min(wanted), sent.version - 1):
+            event = self.source.event(row) if row.kind == "Failed" else None
+            if isinstance(event, Failed) and event.dispatch in wanted:
+                found.append(event)
+        return found
+
+    def _around(self, sent: Record, ended: Record, model: str) -> Around:
+        """What the rows tell of the budget of retries."""
+        widest_ms, narrow_ms = window_of(sent.at_ms, ended.at_ms)
+        after = self.source.reader.last_until(widest_ms - 1)
+        self._spend(ended.seq - after)
+        failed = requests = 0
+        for row in self.source.records(after, ended.seq - 1):
+            if row.stream != ended.stream:
+                continue
+            failed += row.kind == "Failed"
+            if row.kind == "Dispatched" and row.version <= sent.version and row.at_ms > narrow_ms:
+                event = self.source.event(row)
+                first = isinstance(event, Dispatched) and event.attempt == 1
+                requests += first and getattr(event, "model", None) == model
+        return Around(failed, requests)
+
+
+def _place(name: str) -> tuple[str, int]:
+    router, _, version = name.rpartition("/")
+    return STREAM_PREFIX + router, int(version)
+
+
+@attrs.frozen
+class Prevented:
+    """``items``: the first cause's and the gravest first. ``unproved`` were left out."""
+
+    items: tuple[Prevention, ...]
+    retaken: tuple[Retaken, ...]
+    unproved: int
+
+
+def prevented(source: Source, harms: list[Harm], cause: FirstCause | None, until: int) -> Prevented:
+    """What is proved of each kind of harm in a span that ends with row ``until``."""
+    ranked = sorted(harms, key=lambda harm: _rank(harm, cause))
+    prover, found = Prover(source, ROWS_MAX), dict[Kind, Prevention]()
+    unproved = len(ranked[PROOFS_MAX:])
+    for harm in sorted(ranked[:PROOFS_MAX], key=lambda one: _place(one.place)):
+        try:
+            proof = prover.prove(harm)
+        except _NO_PROOF:
+            unproved += 1
+            continue
+        if proof is not None:
+            found[harm.kind] = proof.told(harm.place, harm.times)
+    pins = [found[harm.kind] for harm in ranked if harm.kind[0] == "pin" and harm.kind in found]
+    return Prevented(
+        tuple(found[harm.kind] for harm in ranked if harm.kind in found),
+        _retaken(prover, pins, until),
+        unproved,
+    )
+
+
+def _retaken(prover: Prover, pins: list[Prevention], until: int) -> tuple[Retaken, ...]:
+    """From the first decision on that left its pin; of several routers, those of its router."""
+    if not pins:
+        return ()
+    place = min(_place(one.row) for one in pins)
+    try:
+        past = prover.past(prover.row(*place))
+        return retaken(prover.source, past, until, pins)
+    except _NO_PROOF:
+        return ()
+
+
+def _rank(harm: Harm, cause: FirstCause | None) -> tuple[bool, int]:
+    first = cause is not None and harm.place == cause.place
+    return not first, _GRAVEST.index(harm.kind[0])

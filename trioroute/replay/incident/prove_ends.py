@@ -1,0 +1,97 @@
+"""What would have prevented that a request failed, or was refused for want of room."""
+
+from trioroute.events import Dispatched, Event, Released
+from trioroute.policy.commands import Arrive
+from trioroute.policy.decide import decide
+from trioroute.projections import State
+from trioroute.replay.clock import span
+from trioroute.replay.incident.changed import Change, Proof, first_that, longer, raised
+
+_CANNOT = {
+    "upstream_cut": "an answer that has begun cannot be tried elsewhere",
+    "upstream_empty": "an answer that has begun cannot be tried elsewhere",
+}
+_LATER = "whether the rest would have come then, the log does not tell"
+
+
+def end_proof(decision: str, event: Released, state: State) -> Proof | None:
+    """Of an end by a limit of time, or of one after the first byte; ``state`` is before it."""
+    cannot = _CANNOT.get(event.outcome)
+    if cannot is not None and event.blame == "replica":
+        name = _replica(state, event)
+        text = f"no setting of the router prevents that {decision} broke off on {name}"
+        return Proof(None, f"{text} ({event.cause}): {cannot}")
+    change = _limit(event, state)
+    if change is None:
+        return None
+    return Proof(
+        change,
+        f"{decision} was ended after {span(event.duration_ms)} by {change.key}={change.now}: with "
+        f"{change.words} it would not have run into that limit there; {_LATER}",
+    )
+
+
+def _limit(event: Released, state: State) -> Change | None:
+    """The limit that ended it, and one that it had not reached then."""
+    limits, lasted_ms = state.settings.timeouts, event.duration_ms
+    if event.cause != "timeout":
+        return None
+    if event.blame == "router":
+        early = event.outcome == "first_byte_timeout"
+        both = early and 0 < limits.first_byte_ms <= lasted_ms
+        over = 0 < limits.total_ms <= lasted_ms and not both
+        return longer("timeouts.total", limits.total_ms, lasted_ms) if over else None
+    if event.outcome == "first_byte_timeout":
+        over = 0 < limits.first_byte_ms <= lasted_ms
+        return longer("timeouts.first_byte", limits.first_byte_ms, lasted_ms) if over else None
+    silent_ms = lasted_ms - (event.ttfb_ms or 0)  # at most so long: since its first byte
+    idle = event.outcome == "idle_timeout" and 0 < limits.idle_ms <= silent_ms
+    if idle and _in_traffic(event, state):
+        return longer("timeouts.idle", limits.idle_ms, silent_ms)
+    return None
+
+
+def _in_traffic(event: Released, state: State) -> bool:
+    """Whether its replica was never out while it ran: then no grace ended it (RULES 6.13)."""
+    flight = state.load.flights.get(event.dispatch)
+    health = state.health.get(flight.replica) if flight is not None else None
+    if flight is None or health is None:
+        return False
+    return health.stage == "LIVE" and health.concerns(flight.at_ms)
+
+
+def _replica(state: State, event: Released) -> str:
+    flight = state.load.flights.get(event.dispatch)
+    return "its replica" if flight is None else flight.replica
+
+
+def refused_proof(
+    place: str, at_ms: int, code: str, model: str | None, state: State
+) -> Proof | None:
+    """Of a request that found no room; ``state`` is that of just before it was refused."""
+    if model is None:
+        return None
+    arrive = Arrive(at_ms=at_ms, request_id="", model=model, prompt_bytes=0)
+    if code == "no_healthy_instances":
+        text = "nobody was left to take it (RULES 4 step 5)"
+        return Proof(None, f"no setting of the router prevents that {place} was refused: {text}")
+    if decide(state, arrive):
+        return None  # by then there was room: how long it had waited is not in the log
+    settings = state.settings
+    limits = [("probing.max_in_flight", settings.probing.max_in_flight)]
+    if settings.admission.max_in_flight:
+        limits.insert(0, ("admission.max_in_flight", settings.admission.max_in_flight))
+    for key, now in limits:
+        change = first_that(state, arrive, raised(key, now), _dispatched)
+        if change is not None:
+            return Proof(
+                change,
+                f"{place} was refused as every replica that it could take was full: with "
+                f"{change.words} it would have been dispatched there at the latest; how long it "
+                "had waited is not in the log",
+            )
+    return None
+
+
+def _dispatched(events: list[Event]) -> bool:
+    return bool(events) and isinstance(events[0], Dispatched)

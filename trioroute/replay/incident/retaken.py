@@ -1,0 +1,89 @@
+"""The decisions around pins, taken again under the settings that would have kept the first there.
+
+Each from its own recorded past, so what is counted is exact for each and says nothing of what the
+differences would have led to: that is for ``--what-if``.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+
+from trioroute.events import Configured, Dispatched, Event, Rebound, Spilled
+from trioroute.events.sections import InForce
+from trioroute.policy.decide import arrive_of, decide
+from trioroute.projections import State
+from trioroute.replay.incident.changed import Change
+from trioroute.replay.incident.told import Prevention, Retaken
+from trioroute.replay.read import Past, Source, decision_name
+from trioroute.replay.what_if import kind_of_difference
+
+DECISIONS_MAX = 2000
+"""Decisions that are taken again, from the first one that left its pin on."""
+
+ROWS_MAX = 10_000
+SETTINGS_MAX = 6
+
+
+@attrs.define
+class _Under:
+    """What one setting makes of the decisions."""
+
+    change: Change
+    settings: InForce
+    spills: int = 0
+    rebinds: int = 0
+    elsewhere: int = 0
+
+    def take(self, state: State, event: Dispatched, at_ms: int, was: Sequence[Event]) -> None:
+        now = decide(attrs.evolve(state, settings=self.settings), arrive_of(event, at_ms, state))
+        self.spills += _count(now, Spilled)
+        self.rebinds += _count(now, Rebound)
+        self.elsewhere += kind_of_difference(list(was), now) == "replica"
+
+
+def retaken(
+    source: Source, past: Past, until: int, found: Sequence[Prevention]
+) -> tuple[Retaken, ...]:
+    """What each setting of ``found`` makes of the decisions that follow ``past``, up to row
+    ``until`` of the log. Raises SettingsError and what reading raises."""
+    changes = {
+        one.setting: Change(one.setting, one.now or "", one.instead or "")
+        for one in found
+        if one.setting is not None
+    }
+    in_force = past.state.settings
+    under = [_Under(one, one.of(in_force)) for one in list(changes.values())[:SETTINGS_MAX]]
+    first, decisions, spills, rebinds = "", 0, 0, 0
+    begin = past.state.position
+    for record in source.stream(past.stream, begin, begin + ROWS_MAX):
+        event = source.event(record)
+        if record.seq > until or decisions >= DECISIONS_MAX or type(event) is Configured:
+            break
+        if type(event) is Dispatched:
+            was = decide(past.state, arrive_of(event, record.at_ms, past.state))
+            if was and was[0] == event:
+                first = first or decision_name(record.stream, record.version)
+                decisions += 1
+                spills += _count(was, Spilled)
+                rebinds += _count(was, Rebound)
+                for one in under:
+                    one.take(past.state, event, record.at_ms, was)
+        past.fold(record, event)
+    return tuple(
+        Retaken(
+            setting=one.change.key,
+            instead=one.change.instead,
+            first=first,
+            decisions=decisions,
+            spills=spills,
+            spills_then=one.spills,
+            rebinds=rebinds,
+            rebinds_then=one.rebinds,
+            elsewhere=one.elsewhere,
+        )
+        for one in under
+    )
+
+
+def _count(events: Sequence[Event], kind: type[Event]) -> int:
+    return sum(type(event) is kind for event in events)
