@@ -6,11 +6,13 @@ import trio
 
 import trioroute.replay.incident.prevention as prevention
 from tests.replay.prevented import Script, found, play, row, said, told_of
+from tests.replay.rig import source_of as source_of_rig
 from tests.rig import Flown, Rig
 from trioroute import events as e
 from trioroute.policy.commands import Refuse
 from trioroute.policy.retry_budget import RetryBudget
 from trioroute.proxy.watch import Phase, Watch, Watched
+from trioroute.replay.incident import tell_incident
 from trioroute.replay.incident.lines import PREVENTION, blocks_of
 from trioroute.settings import with_changes
 
@@ -281,3 +283,25 @@ def test_nothing_prevents_refusals_without_replicas_nor_lost_requests() -> None:
     texts = said(told_of(rig))
     assert any("requests end with a router that dies" in text for text in texts)
     assert any("was refused: nobody was left to take it (RULES 4 step 5)" in text for text in texts)
+
+
+def test_a_first_cause_that_no_setting_prevents_is_said_first() -> None:
+    rig = Rig().live("a", "b")
+    for _ in range(6):
+        rig.pass_s(3).scrape(a=(4, 2), b=(4, 3))
+    told = told_of(rig)
+    assert told.first_cause is not None
+    assert told.prevention[0].row == told.first_cause.place
+    assert "makes room where requests wait at every LIVE replica" in said(told)[0]
+    rig = Rig().live("a")
+    rig.pass_s(1).restart()
+    assert said(told_of(rig)) == ("no setting of the router prevents that it died",)
+
+
+def test_a_cause_before_the_span_is_to_be_asked_for() -> None:
+    rig = Rig().live("a", "b")
+    rig.pass_s(1).eject("a")
+    rig.calm(9, "b")
+    told = tell_incident(source_of_rig(rig), rig.at_ms - 5000, rig.at_ms)
+    assert said(told) == ("the first cause is before the span: ask from an earlier time for it",)
+    assert told.prevention == ()

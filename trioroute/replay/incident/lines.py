@@ -76,7 +76,8 @@ def _cause(told: Incident) -> list[Block]:
 
 def _prevention(told: Incident) -> list[Block]:
     """Exact for the row that each sentence names; nothing where nothing did harm."""
-    if not (told.prevention or told.unproved):
+    earlier = told.first_cause is not None and told.first_cause.kind == "earlier"
+    if not (told.prevention or told.unproved or earlier):
         return []
     said = [one.text for one in told.prevention]
     if told.total.retried and any(one.setting is None for one in told.prevention):
@@ -84,6 +85,8 @@ def _prevention(told: Incident) -> list[Block]:
         last = max(at for at, one in enumerate(told.prevention) if one.setting is None)
         small = f"what kept harm small: {tried} tried again elsewhere (RULES 4.6)"
         said.insert(last + 1, small)
+    if earlier:
+        said.insert(0, "the first cause is before the span: ask from an earlier time for it")
     if told.unproved:
         kinds = plural(told.unproved, "kind")
         said.append(

@@ -24,10 +24,24 @@ from trioroute.settings.errors import SettingsError
 ROWS_MAX = 60_000
 """Rows that are folded for all proofs together; what needs more is not proved."""
 
+NEAR = 10_000
+"""So many rows are rather folded than a snapshot is read."""
+
 PROOFS_MAX = 20
 """Kinds of harm that are looked into, the gravest first."""
 
 _GRAVEST = ("eject", "orphaned", "end", "refused", "pin")
+
+
+_NO_SETTING = {
+    "died": "no setting of the router prevents that it died",
+    "log": "no setting of the router makes a log writable that is not; whether it would have served "
+    "on with log.on_failure=serve, the log does not tell",
+    "overload": "no setting of the router makes room where requests wait at every LIVE replica: "
+    "admission.max_in_flight lets them wait in the router instead",
+    "change": "no setting of the router prevents what was done on purpose",
+}
+"""By the kind of a first cause that is no row of ``Harms``."""
 
 
 class TooFar(Exception):
@@ -47,9 +61,9 @@ class Prover:
 
     def past(self, record: Record) -> Past:
         """The past of a row; to be asked for in the order of rows. Raises TooFar."""
-        past, kept = self._pasts.get(record.stream), self.source.past_before(record)
-        if past is None or not kept.state.position <= past.state.position < record.version:
-            past = kept
+        past = self._pasts.get(record.stream)
+        if past is None or not 0 < record.version - past.state.position <= NEAR:
+            past = self.source.past_before(record)
         self._spend(record.version - 1 - past.state.position)
         self._pasts[record.stream] = past
         for row in self.source.stream(record.stream, past.state.position, record.version - 1):
@@ -173,10 +187,20 @@ def prevented(source: Source, harms: list[Harm], cause: FirstCause | None, until
             found[harm.kind] = proof.told(harm.place, harm.times)
     pins = [found[harm.kind] for harm in ranked if harm.kind[0] == "pin" and harm.kind in found]
     return Prevented(
-        tuple(found[harm.kind] for harm in ranked if harm.kind in found),
+        (*_of_cause(cause, harms), *(found[harm.kind] for harm in ranked if harm.kind in found)),
         _retaken(prover, pins, until),
         unproved,
     )
+
+
+def _of_cause(cause: FirstCause | None, harms: list[Harm]) -> tuple[Prevention, ...]:
+    """What is said of a first cause that is not among ``harms``."""
+    text = None if cause is None else _NO_SETTING.get(cause.kind)
+    if text is None or cause is None or cause.place is None:
+        return ()
+    if any(harm.place == cause.place for harm in harms):
+        return ()
+    return (Proof(None, text).told(cause.place, 1),)
 
 
 def _retaken(prover: Prover, pins: list[Prevention], until: int) -> tuple[Retaken, ...]:
