@@ -8,7 +8,7 @@ import trioroute.replay.incident.retaken as retaken
 from eventlog.record import Entry
 from tests.listlog import refold
 from tests.replay.logs import played, source_of
-from tests.replay.prevented import Script, found, play, row, told_of
+from tests.replay.prevented import Script, found, play, row, said, told_of
 from tests.replay.rig import busy_day
 from tests.rig import Rig
 from trioroute import events as e
@@ -102,6 +102,7 @@ def test_the_decisions_after_it_are_taken_again_each_from_its_own_past() -> None
     assert (slack.rebinds, slack.rebinds_then, slack.elsewhere) == (1, 0, 3)
     assert (rebind.spills_then, rebind.rebinds_then, rebind.elsewhere) == (3, 0, 0)
     assert row(rig, slack.first).kind == "Dispatched"
+    assert said(told_of(rig))[0] == "pins were left, by which no request fails:"
 
 
 def test_the_decisions_taken_again_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

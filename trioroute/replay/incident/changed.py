@@ -40,9 +40,10 @@ class Proof:
     change: Change | None
     text: str
 
-    def told(self, row: str, times: int) -> Prevention:
+    def told(self, harm: str, row: str, times: int) -> Prevention:
         more = f" (the first of {times} of its kind)" if times > 1 else ""
         return Prevention(
+            harm=harm,
             setting=None if self.change is None else self.change.key,
             now=None if self.change is None else self.change.now,
             instead=None if self.change is None else self.change.instead,

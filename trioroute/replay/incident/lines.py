@@ -79,14 +79,15 @@ def _prevention(told: Incident) -> list[Block]:
     earlier = told.first_cause is not None and told.first_cause.kind == "earlier"
     if not (told.prevention or told.unproved or earlier):
         return []
-    said = [one.text for one in told.prevention]
-    if told.total.retried and any(one.setting is None for one in told.prevention):
-        tried = plural(told.total.retried, "request was", "requests were")
-        last = max(at for at, one in enumerate(told.prevention) if one.setting is None)
-        small = f"what kept harm small: {tried} tried again elsewhere (RULES 4.6)"
-        said.insert(last + 1, small)
+    said = [one.text for one in told.prevention if one.harm != "pin"]
     if earlier:
         said.insert(0, "the first cause is before the span: ask from an earlier time for it")
+    if told.total.retried and any(one.setting is None for one in told.prevention):
+        tried = plural(told.total.retried, "request was", "requests were")
+        said.append(f"what kept harm small: {tried} tried again elsewhere (RULES 4.6)")
+    pins = [one.text for one in told.prevention if one.harm == "pin"]
+    if pins:
+        said += ["pins were left, by which no request fails:", *pins]
     if told.unproved:
         kinds = plural(told.unproved, "kind")
         said.append(

@@ -35,8 +35,8 @@ _GRAVEST = ("eject", "orphaned", "end", "refused", "pin")
 
 _NO_SETTING = {
     "died": "no setting of the router prevents that it died",
-    "log": "no setting of the router makes a log writable that is not; whether it would have served "
-    "on with log.on_failure=serve, the log does not tell",
+    "log": "no setting of the router makes a log writable that is not; whether it would have "
+    "served on with log.on_failure=serve, the log does not tell",
     "overload": "no setting of the router makes room where requests wait at every LIVE replica: "
     "admission.max_in_flight lets them wait in the router instead",
     "change": "no setting of the router prevents what was done on purpose",
@@ -184,7 +184,7 @@ def prevented(source: Source, harms: list[Harm], cause: FirstCause | None, until
             unproved += 1
             continue
         if proof is not None:
-            found[harm.kind] = proof.told(harm.place, harm.times)
+            found[harm.kind] = proof.told(harm.kind[0], harm.place, harm.times)
     pins = [found[harm.kind] for harm in ranked if harm.kind[0] == "pin" and harm.kind in found]
     return Prevented(
         (*_of_cause(cause, harms), *(found[harm.kind] for harm in ranked if harm.kind in found)),
@@ -200,7 +200,7 @@ def _of_cause(cause: FirstCause | None, harms: list[Harm]) -> tuple[Prevention, 
         return ()
     if any(harm.place == cause.place for harm in harms):
         return ()
-    return (Proof(None, text).told(cause.place, 1),)
+    return (Proof(None, text).told("cause", cause.place, 1),)
 
 
 def _retaken(prover: Prover, pins: list[Prevention], until: int) -> tuple[Retaken, ...]:

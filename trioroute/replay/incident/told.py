@@ -63,10 +63,14 @@ class Acted:
 class Prevention:
     """What would have prevented one kind of harm in its first row, ``row``, out of ``times``.
 
+    ``harm``: cause (a first cause that is none of the others), eject, orphaned, end (of a request
+    that failed), refused or pin (one that was left: no request fails by it).
+
     ``setting`` with the value ``instead`` of ``now``, as ``--what-if`` takes both; None: no setting
     of the router would have.
     """
 
+    harm: str
     setting: str | None
     now: str | None
     instead: str | None
