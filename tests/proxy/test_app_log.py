@@ -21,6 +21,7 @@ from tests.proxy.replies import (
     silent,
     stream,
     stream_head,
+    token,
 )
 from tests.proxy.scripted import always
 from tests.proxy.serving import Reply, client, eventually
@@ -278,3 +279,23 @@ async def test_many_streams_survive_a_slow_log() -> None:
             for _ in range(20):
                 nursery.start_soon(rig.ask, STREAMED)
         assert [one.outcome for one in await rig.ends()] == ["ok"] * 20
+
+
+async def test_a_wait_given_up_in_the_turn_that_ends_it_is_one_answer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with whole(says(stream_head(), chunk(token("a")), hang=True)) as rig:
+        durable = rig.journal.durable
+        monkeypatch.setattr(rig.journal, "is_durable", lambda position: False)
+
+        async def just_too_late(position: int) -> None:
+            await durable(position)
+            for watched in rig.desk.watch._open:
+                watched.broken = "log"
+                watched.scope.cancel()
+
+        monkeypatch.setattr(rig.journal, "durable", just_too_late)
+        answer = await rig.ask(STREAMED)
+        monkeypatch.undo()
+        assert stalled(answer)
+    assert not caplog.records
