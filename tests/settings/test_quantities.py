@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trioroute.settings import BadValue, parse_duration_ms, parse_size_bytes
-from trioroute.settings.quantities import (
+from trioroute.quantities import (
     duration_text,
     parse_thousandths,
     size_text,
     thousandths_text,
 )
+from trioroute.settings import BadValue, parse_duration_ms, parse_size_bytes
 
 
 @pytest.mark.parametrize(

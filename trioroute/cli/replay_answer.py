@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import attrs
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from trioroute.replay.clock import parse_point
 from trioroute.replay.present import console_for
@@ -48,6 +47,17 @@ def since_of(source: Source, asked: Since) -> int:
 @contextmanager
 def shown_progress() -> Iterator[Callable[[str, int, int], None]]:
     """A bar on a terminal's stderr, nothing elsewhere: told what, how much is done, of how much."""
+    if not sys.stderr.isatty():
+        yield _shows_nothing
+        return
+    from rich.progress import (  # here: most questions are answered before a bar would show
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     progress = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -55,10 +65,13 @@ def shown_progress() -> Iterator[Callable[[str, int, int], None]]:
         TimeRemainingColumn(),
         console=console_for(stderr=True),
         transient=True,
-        disable=not sys.stderr.isatty(),
     )
     with progress:
         task = progress.add_task("")
         yield lambda what, done, of: progress.update(
             task, description=what, completed=done, total=of
         )
+
+
+def _shows_nothing(what: str, done: int, of: int) -> None:
+    """Where nobody looks."""

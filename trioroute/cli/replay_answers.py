@@ -17,7 +17,6 @@ from trioroute.replay.histories import (
 from trioroute.replay.moment import tell_moment
 from trioroute.replay.present import console_for, present_told
 from trioroute.replay.read import NotFound, Source
-from trioroute.replay.replica import tell_replica
 from trioroute.replay.session import read_secret, tell_session
 from trioroute.replay.told import DecisionRow, as_json
 
@@ -52,6 +51,8 @@ def session_answer(source: Source, log: Path, key: str) -> Answer:
 
 
 def replica_answer(source: Source, log: Path, asked: Since) -> Answer:
+    from trioroute.replay.replica import tell_replica  # here: no other question reads ahead
+
     since_ms = since_of(source, asked)
     with shown_progress() as bar:
         told = tell_replica(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from trioroute.events import InForce
+from trioroute.quantities import duration_text, thousandths_text
 from trioroute.replay.acting import idle
 from trioroute.replay.present_what_if import Changed, WhatIf
 from trioroute.replay.read import BadQuestion, Source
@@ -10,7 +11,6 @@ from trioroute.replay.rest import simulate_rest
 from trioroute.replay.what_if import caveats, take_again
 from trioroute.replay.window import Window
 from trioroute.settings import KNOWN_KEYS, SettingsError, with_changes
-from trioroute.settings.quantities import duration_text, thousandths_text
 
 Told = Callable[[str, int, int], None]
 """Told what is done, how much of it, and of how much."""

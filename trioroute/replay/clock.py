@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
+from trioroute.quantities import BadValue, parse_duration_ms
 from trioroute.replay.read import BadQuestion
-from trioroute.settings.errors import BadValue
-from trioroute.settings.quantities import parse_duration_ms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ONE_DAY = timedelta(days=1)

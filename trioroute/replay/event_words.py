@@ -3,8 +3,7 @@
 from trioroute import events as e
 from trioroute.events.codec import kind_of
 from trioroute.replay.clock import span
-from trioroute.replay.incident.traffic import NOT_FAILED
-from trioroute.replay.words import end_words, health_words, pin_words, plural
+from trioroute.replay.words import NOT_FAILED, end_words, health_words, pin_words, plural
 
 
 def event_words(event: e.Event, at_ms: int) -> str:

@@ -16,6 +16,9 @@ from trioroute.events import (
 )
 from trioroute.replay.clock import span
 
+NOT_FAILED = frozenset({"ok", "client_error", "client_gone", "client_stall"})
+"""Outcomes that are no failure of the service."""
+
 SPILLS = {
     "queue": "requests wait there",
     "running": "more run there than the slack allows",

@@ -4,6 +4,9 @@ Imports of trioroute only ``events.sections``. Reads the file and the environmen
 nothing else, and never shows a secret. ``KNOWN_KEYS`` is the table of all keys for documents.
 """
 
+from trioroute.quantities import BadValue as BadValue
+from trioroute.quantities import parse_duration_ms as parse_duration_ms
+from trioroute.quantities import parse_size_bytes as parse_size_bytes
 from trioroute.settings.addresses import host_and_port as host_and_port
 from trioroute.settings.addresses import is_loopback as is_loopback
 from trioroute.settings.addresses import parse_address as parse_address
@@ -20,7 +23,6 @@ from trioroute.settings.discovery import DnsDiscovery as DnsDiscovery
 from trioroute.settings.discovery import FileDiscovery as FileDiscovery
 from trioroute.settings.discovery import GpuStackDiscovery as GpuStackDiscovery
 from trioroute.settings.discovery import KubernetesDiscovery as KubernetesDiscovery
-from trioroute.settings.errors import BadValue as BadValue
 from trioroute.settings.errors import Problem as Problem
 from trioroute.settings.errors import SettingsError as SettingsError
 from trioroute.settings.keys import KeyInfo as KeyInfo
@@ -29,8 +31,6 @@ from trioroute.settings.load import GenericMetrics as GenericMetrics
 from trioroute.settings.load import Settings as Settings
 from trioroute.settings.load import load as load
 from trioroute.settings.load import with_changes as with_changes
-from trioroute.settings.quantities import parse_duration_ms as parse_duration_ms
-from trioroute.settings.quantities import parse_size_bytes as parse_size_bytes
 from trioroute.settings.replicas import ReplicaSetting as ReplicaSetting
 from trioroute.settings.replicas import parse_replica_option as parse_replica_option
 from trioroute.settings.running import is_reloaded as is_reloaded

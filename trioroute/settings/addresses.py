@@ -4,7 +4,8 @@ import ipaddress
 import re
 from urllib.parse import SplitResult, urlsplit
 
-from trioroute.settings.errors import BadValue, shown
+from trioroute.quantities import BadValue
+from trioroute.settings.errors import shown
 
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252})")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import attrs
 
-from trioroute.settings.errors import BadValue, Problem, shown
+from trioroute.quantities import BadValue
+from trioroute.settings.errors import Problem, shown
 from trioroute.settings.kinds import Kind, number, text
 
 MOST_KEYS = 10_000

@@ -6,9 +6,9 @@ from pathlib import Path
 import attrs
 
 from trioroute.events.sections import InForce
+from trioroute.quantities import duration_text
 from trioroute.settings.addresses import is_loopback, parse_address
 from trioroute.settings.certificate import BadCertificate, read_certificate
-from trioroute.settings.quantities import duration_text
 
 TOKEN_CHARS_MIN = 16
 

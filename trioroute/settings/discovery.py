@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
+from trioroute.quantities import BadValue
 from trioroute.settings.addresses import parse_replica_url, url_shown
 from trioroute.settings.checks import Clash
-from trioroute.settings.errors import BadValue
 from trioroute.settings.keys import KeyInfo
 from trioroute.settings.kinds import Kind, choice, number, text, variable
 

@@ -38,15 +38,6 @@ class SettingsError(Exception):
         self.problems = problems
 
 
-class BadValue(ValueError):
-    """A value that its key cannot take: what is wrong, and what to write instead."""
-
-    def __init__(self, message: str, remedy: str) -> None:
-        super().__init__(f"{message}; {remedy}")
-        self.message = message
-        self.remedy = remedy
-
-
 def shown(value: object) -> str:
     """``value`` as TOML would write it, on one line, cut at 200 characters: a path is told whole.
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import attrs
 
-from trioroute.settings.addresses import parse_address
-from trioroute.settings.errors import BadValue, shown
-from trioroute.settings.quantities import (
+from trioroute.quantities import (
+    BadValue,
     duration_text,
     parse_duration_ms,
     parse_size_bytes,
@@ -16,6 +15,8 @@ from trioroute.settings.quantities import (
     size_text,
     thousandths_text,
 )
+from trioroute.settings.addresses import parse_address
+from trioroute.settings.errors import shown
 
 YEAR_MS = 365 * 86_400_000
 _TRUTHS = {"true": True, "yes": True, "on": True, "1": True}

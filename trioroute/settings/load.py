@@ -9,11 +9,12 @@ import attrs
 from cattrs import Converter
 
 from trioroute.events.sections import InForce
+from trioroute.quantities import BadValue
 from trioroute.settings import api_keys, sources
 from trioroute.settings.api_keys import ApiKey
 from trioroute.settings.checks import Clash, clashes, unreadable_files, weak_token
 from trioroute.settings.discovery import DiscoverySetting, discovery_of
-from trioroute.settings.errors import BadValue, Problem, SettingsError
+from trioroute.settings.errors import Problem, SettingsError
 from trioroute.settings.keys import KeyInfo
 from trioroute.settings.known import KNOWN_KEYS
 from trioroute.settings.replicas import (

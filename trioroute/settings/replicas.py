@@ -5,9 +5,10 @@ from typing import Any
 
 import attrs
 
+from trioroute.quantities import BadValue
 from trioroute.settings.addresses import host_and_port, parse_replica_url, same_place, url_shown
 from trioroute.settings.built import API_KEY_ENV, ENGINES, MODELS, REPLICA_NAME
-from trioroute.settings.errors import BadValue, Problem, shown
+from trioroute.settings.errors import Problem, shown
 from trioroute.settings.keys import nearest
 from trioroute.settings.kinds import Kind
 from trioroute.settings.known import KNOWN_KEYS

@@ -11,10 +11,9 @@ from eventlog.segments import list_segments
 from trioroute.archived import DIRECTORY
 from trioroute.cli.failures import warn
 from trioroute.cli.log.words import Bar, failures, json_option, log_argument
+from trioroute.quantities import BadValue, parse_duration_ms, parse_size_bytes
 from trioroute.replay.clock import now_ms
 from trioroute.retain import plan_retention, retire
-from trioroute.settings.errors import BadValue
-from trioroute.settings.quantities import parse_duration_ms, parse_size_bytes
 from trioroute.snapshot import make_snapshots
 
 EPILOG = """\b

@@ -4,7 +4,7 @@ import attrs
 
 from trioroute.events import Ejected, Event, Orphaned, Refused, Released, ScrapeFailed
 from trioroute.replay.incident.room import REFUSED
-from trioroute.replay.incident.traffic import NOT_FAILED
+from trioroute.replay.words import NOT_FAILED
 
 Kind = tuple[str, ...]
 """``eject`` with the state before, what led to it and the cause; ``end`` with outcome, cause and

@@ -8,10 +8,10 @@ from trioroute import events as e
 from trioroute.projections import State
 from trioroute.replay.incident.evidence import Evidence
 from trioroute.replay.incident.story import Story
-from trioroute.replay.incident.traffic import NOT_FAILED, Traffic
+from trioroute.replay.incident.traffic import Traffic
 from trioroute.replay.plain import Ended, Sent
 from trioroute.replay.read import decision_name
-from trioroute.replay.words import end_words
+from trioroute.replay.words import NOT_FAILED, end_words
 
 
 @attrs.define

@@ -19,10 +19,9 @@ from trioroute.projections.health import BUSY_STATUSES
 from trioroute.replay.check import PIN_EVENTS
 from trioroute.replay.incident.harm import Harms
 from trioroute.replay.incident.told import Acted
-from trioroute.replay.incident.traffic import NOT_FAILED
 from trioroute.replay.plain import PinFate, PinRow
 from trioroute.replay.read import decision_name
-from trioroute.replay.words import PIN_ENDS, SPILLS
+from trioroute.replay.words import NOT_FAILED, PIN_ENDS, SPILLS
 
 _DEAD = ("ejected", "probing", "draining", "joining", "asleep", "gone")
 _REBOUND = {"spills": "5.5", "force": "5.6", "failed": "5.9"}

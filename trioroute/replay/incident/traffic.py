@@ -8,6 +8,7 @@ import attrs
 from trioroute.events import Dispatched, Failed, Orphaned, Refused, Released
 from trioroute.replay.incident.told import Hit, TimeStep
 from trioroute.replay.plain import Ended, Sent, Who
+from trioroute.replay.words import NOT_FAILED
 
 STEPS = 120
 """Steps of time that a span is cut into, for its plots."""
@@ -23,9 +24,6 @@ USUAL_MIN = 20
 
 DELAYED_TIMES = 3
 """Delayed: a first byte this many times later than the median of normal phases."""
-
-NOT_FAILED = frozenset({"ok", "client_error", "client_gone", "client_stall"})
-"""Outcomes that are not a failure of the service."""
 
 LOST = "every attempt failed"
 """How a request ended that failed in all its attempts and was not refused."""

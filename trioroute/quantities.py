@@ -7,7 +7,15 @@ import math
 import re
 from decimal import ROUND_HALF_EVEN, Decimal
 
-from trioroute.settings.errors import BadValue
+
+class BadValue(ValueError):
+    """A value that its key cannot take: what is wrong, and what to write instead."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(f"{message}; {remedy}")
+        self.message = message
+        self.remedy = remedy
+
 
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(ms|s|m|h|d)")
