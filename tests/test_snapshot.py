@@ -1,6 +1,7 @@
 """Snapshots of a real log: what is recovered from them is what the whole log tells."""
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
@@ -15,7 +16,7 @@ from eventlog.sqlite import SegmentLimits, SqliteReader, SqliteStore
 from tests.replay.rig import STREAM, busy_day
 from tests.rig import Flown, Rig
 from trioroute import snapshot
-from trioroute.events import InForce
+from trioroute.events import InForce, UnreadableEvent
 from trioroute.policy import commands as c
 from trioroute.recovery import recover
 from trioroute.replay.explain import tell
@@ -265,3 +266,16 @@ def test_large_ones_lie_further_apart(log: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(snapshot, "SPACING_TIMES", 10**6)
     made = make_snapshots(log).seqs
     assert set(made) - set(borders(log)) == {100, made[-1]}
+
+
+def test_a_row_that_cannot_be_read_is_named_with_its_place_and_what_helps(log: Path) -> None:
+    with closing(sqlite3.connect(log / "log-1.sqlite")) as base:
+        base.execute("UPDATE events SET body = substr(body, 1, 10) WHERE seq = 7")
+        base.commit()
+    told = (
+        f"^{STREAM}/7, seq 7: .* has an unreadable body: .*log verify.* restore the log from a copy"
+    )
+    with SqliteReader.open(log) as reader, pytest.raises(UnreadableEvent, match=told):
+        recover(reader, STREAM)
+    with pytest.raises(UnreadableEvent, match=told):
+        make_snapshots(log)

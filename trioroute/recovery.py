@@ -9,11 +9,11 @@ import attrs
 
 from eventlog import LogDamaged, LogReader, StoreFailed
 from eventlog.snapshots import BadSnapshot, Snapshots, Warn
-from trioroute.events import Gap, decode
+from trioroute.events import Gap
 from trioroute.projections import State, apply
 from trioroute.projections.freeze import CannotThaw, thaw
 from trioroute.rare_gc import rare_gc
-from trioroute.snapshot import FOLD, parse
+from trioroute.snapshot import FOLD, event_of, parse
 
 PAGE = 2000
 KEY_FILE = "key"
@@ -41,7 +41,7 @@ def recover(
 ) -> Recovered:
     """Fold a stream, page by page, from the newest usable snapshot on.
 
-    Raises UnreadableEvent for a newer release, LogDamaged.
+    Raises UnreadableEvent for a newer release or a changed row, LogDamaged.
     """
     state, snapshot = State(), 0
     found = None
@@ -63,7 +63,7 @@ def recover(
                 continue
             if record.version != state.position + 1:
                 raise LogDamaged(stream, record.seq, f"gap before version {record.version}")
-            event = decode(record.kind, record.schema, record.body)
+            event = event_of(record)
             apply(state, record.version, record.at_ms, event)
             if isinstance(event, Gap) and event.state is not None:
                 lost = 0
