@@ -67,7 +67,12 @@ class SqliteReader:
         start = max((i for i, file in enumerate(files) if file.first <= after + 1), default=0)
         next_seq = after + 1
         for place, file in enumerate(files[start:], start):
-            page = self._segment(file).read(max(after, next_seq - 1), limit - len(rows))
+            try:
+                page = self._segment(file).read(max(after, next_seq - 1), limit - len(rows))
+            except LogDamaged:
+                if rows:  # of the segment before: given first
+                    return rows
+                raise
             if page and place == 0 and next_seq < max(file.first, 1):
                 next_seq = file.first  # older segments were retired
             if page and place == 0 and file.first == 0 and after == 0:

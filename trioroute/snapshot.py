@@ -42,8 +42,20 @@ Frozen = dict[str, Any]
 
 def dump(states: Mapping[str, State]) -> bytes:
     """States by stream as the payload of a snapshot."""
+    return zlib.compress(_plain(states), COMPRESSION)
+
+
+def tells(payload: bytes, states: Mapping[str, State]) -> bool:
+    """Whether a payload is that of these states, in all that is frozen of them."""
+    try:
+        return zlib.decompress(payload) == _plain(states)
+    except zlib.error:
+        return False
+
+
+def _plain(states: Mapping[str, State]) -> bytes:
     plain = {stream: freeze(state) for stream, state in states.items()}
-    return zlib.compress(orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS), COMPRESSION)
+    return orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
 
 
 def parse(payload: bytes) -> Frozen:

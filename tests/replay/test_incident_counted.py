@@ -15,6 +15,7 @@ from eventlog.sqlite import SegmentLimits, SqliteStore
 from tests.replay.logs import played, source_of
 from tests.replay.rig import STREAM, busy_day
 from tests.replay.rig import source_of as source_of_rig
+from trioroute.replay import processes
 from trioroute.replay.compare import compare
 from trioroute.replay.incident import Incident, tell_incident
 from trioroute.replay.plain import Bare, Run
@@ -85,7 +86,7 @@ def test_a_reader_that_dies_leaves_the_rest_to_this_process(
     stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ahead, "PART_ROWS", 150)
-    monkeypatch.setattr(ahead, "_open", "".join)  # called with a path, which it cannot join
+    monkeypatch.setattr(processes, "_open", "".join)  # called with what it cannot join
     with SqliteReader.open(stored) as reader:
         source = Source(reader)
         assert whole(source, readers=2) == whole(source, readers=0)

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from eventlog.snapshots import Snapshots
+from trioroute.cli.failures import warn
 from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, Since, shown_progress, since_of
 from trioroute.cli.replay_source import opened
 from trioroute.cli.what_if import answer, read_changes
@@ -27,6 +29,12 @@ def verify_answer(source: Source, log: Path, how: str | bool) -> Answer:
             source,
             lambda done, total: told("verifying", done, total),
             rules_of_today=how == RULES_OF_TODAY,
+        )
+    for seq in found.false_snapshots:
+        warn(
+            f"the snapshot after row {seq} does not tell of the state that the rows give: the "
+            f"proof does not rest on it, other answers may; remove {Snapshots(log).path(seq)}"
+            " (a restart and replay do without it)"
         )
     return Answer(
         _verified_data(found),

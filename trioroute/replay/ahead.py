@@ -1,37 +1,23 @@
 """A stretch of a log as plain rows, read ahead by several processes where that is worth it.
 
 Whoever counts the rows takes them in order and in one process, so what is found does not depend on
-how many read ahead. The processes share nothing with this one but the path of the log.
+how many read ahead.
 """
 
-import gc
-import os
-import signal
-import threading
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing import get_context
-from pathlib import Path
 
 import attrs
 
-from eventlog.errors import LogDamaged, LogError
+from eventlog.errors import LogDamaged
 from eventlog.reading import SqliteReader
 from eventlog.record import Record
-from trioroute.rare_gc import THRESHOLD
 from trioroute.replay.clock import local_iso
 from trioroute.replay.plain import Bare, Run, bare, plain_runs
+from trioroute.replay.processes import free_cores, in_order
 from trioroute.replay.read import PAGE, NotFound, Source
 
 PART_ROWS = 10_000
-"""Rows that are read at a time, some two megabytes of them; ``AHEAD`` parts a process may wait."""
-
-AHEAD = 2
-READERS_MAX = 8
-"""Whoever takes the rows is busy with what so many processes read."""
+"""Rows that are read at a time, some two megabytes of them."""
 
 WORTH_ROWS = 150_000
 """Fewer rows are read here: starting the processes takes as long."""
@@ -59,12 +45,11 @@ def parts(source: Source, after: int, until: int, readers: int | None = None) ->
 
     Raises what the reader raises but LogDamaged, which is told as ``Hole``.
     """
-    path = source.reader.path if isinstance(source.reader, SqliteReader) else None
     if readers is None:
-        free = cores() - source.spared_cores
-        readers = min(free, READERS_MAX) if until - after >= WORTH_ROWS and free > 1 else 0
-    if path is not None and readers:
-        for part in _read_ahead(path, after, until, readers):
+        readers = free_cores(source) if until - after >= WORTH_ROWS else 0
+    if readers:
+        spans = ((begin, min(begin + PART_ROWS, until)) for begin in range(after, until, PART_ROWS))
+        for part in in_order(source, read_part, spans, readers):
             yield part
             after = part.until
     while after < until:
@@ -103,11 +88,6 @@ def begin_of(source: Source, since_ms: int) -> int:
     return begin
 
 
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def read_part(source: Source, after: int, until: int) -> Part:
     rows: list[Run | Record | Hole] = []
     whole: list[Bare] = []
@@ -127,52 +107,3 @@ def read_part(source: Source, after: int, until: int) -> Part:
         after = last
     rows += plain_runs(whole)
     return Part(until, rows)
-
-
-_mine: list[Source] = []
-"""The log that a process that reads ahead has opened."""
-
-
-def _open(path: Path) -> None:
-
-    gc.set_threshold(THRESHOLD)
-    _mine.append(Source(SqliteReader.open(path)))
-
-
-def _read(after: int, until: int) -> Part:
-    return read_part(_mine[0], after, until)
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Processes that are started within do not hear Ctrl-C, from their first moment on: it is for
-    who started them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _read_ahead(path: Path, after: int, until: int, readers: int) -> Iterator[Part]:
-    """Ends early where processes cannot be started or are killed: the rest is read without them."""
-    try:
-        pool = ProcessPoolExecutor(readers, get_context("spawn"), _open, (path,))
-    except OSError:  # as where there is no shared memory
-        return
-    waiting: deque[Future[Part]] = deque()
-    try:
-        while after < until or waiting:
-            while after < until and len(waiting) < AHEAD * readers:
-                last = min(after + PART_ROWS, until)
-                with _deaf():
-                    waiting.append(pool.submit(_read, after, last))
-                after = last
-            yield waiting.popleft().result()
-    except (BrokenProcessPool, OSError, LogError):
-        return
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)

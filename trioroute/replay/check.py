@@ -55,11 +55,27 @@ def why_different(state: State) -> str:
     return "not deterministic" if state.rules == RULES_VERSION else "rule changed"
 
 
+NOT_KNOWN = -1
+"""The last decision of a router that is judged from a snapshot on: the state does not tell it."""
+
+
+@attrs.frozen
+class Last:
+    """What is left to judge of a router's last decision, once its own pin events are there: that no
+    more of them follow. ``pending`` is filled by ``TodayCheck``."""
+
+    number: int
+    dispatched: list[Event]
+    again: list[Event]
+    pending: Any = None
+
+
 @attrs.define
 class Check:
     """One router's rows, checked in order.
 
     ``due`` are the pin events that must come next, as decided again with decision ``number``.
+    While that is NOT_KNOWN, ``early`` gathers whose pin events came.
     """
 
     past: Past
@@ -70,6 +86,7 @@ class Check:
     again: list[Event] = attrs.field(factory=list)
     open: dict[int, None] = attrs.field(factory=dict)
     orphans_due: bool = False
+    early: dict[int | None, None] = attrs.field(factory=dict)
 
     def take(self, record: Record, event: Event | None) -> None:
         self.past.expect(record)
@@ -77,7 +94,10 @@ class Check:
             self._ending(record, f"{_names(record.stream, self.open)} should be Orphaned here")
         if event is not None:
             if self.due or (self.number and type(event) in PIN_EVENTS):
-                self._pin_event(record, event)
+                if self.number == NOT_KNOWN and isinstance(event, PIN_EVENTS):
+                    self.early[event.dispatch] = None
+                else:
+                    self._pin_event(record, event)
             look = _LOOKS.get(type(event))
             if look is not None:
                 look(self, record, event)
@@ -101,6 +121,24 @@ class Check:
         if self.due:
             self._differs(self.result.head.seq, self.dispatched)
         self.result.in_flight += len(self.open)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is due here, and the state tells of all that is open."""
+        return not (self.due or self.orphans_due) and list(self.open) == list(
+            self.past.state.load.flights
+        )
+
+    def last(self) -> Last:
+        return Last(self.number, self.dispatched, self.again)
+
+    def go_on(self, last: Last) -> None:
+        """Take over from the check that judged what was before, where that was ``settled``."""
+        self.number = last.number
+        self.dispatched, self.again = list(last.dispatched), last.again
+
+    def conclude(self) -> None:
+        """Nothing more comes of the last decision."""
 
     def _differs(self, seq: int, recorded: list[Event]) -> None:
         place = decision_name(self.past.stream, self.number)

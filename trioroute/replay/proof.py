@@ -47,6 +47,18 @@ class OtherToday:
     causes: dict[tuple[int, str], OtherCause] = attrs.field(factory=dict)
     first: Difference | None = None
 
+    def add(self, other: "OtherToday") -> None:
+        """Count what was taken otherwise later."""
+        for rules, count in other.decisions.items():
+            self.decisions[rules] = self.decisions.get(rules, 0) + count
+        self.digests += other.digests
+        for key, cause in other.causes.items():
+            known = self.causes.setdefault(key, cause)
+            if known is not cause:
+                known.count += cause.count
+        if self.first is None:
+            self.first = other.first
+
     @property
     def differ(self) -> int:
         return sum(one.count for one in self.causes.values())
@@ -64,6 +76,8 @@ class Verified:
     ``begins_at`` is the seq of the first row from which on all is proved. What went before it was
     retired, or no state is known of that it could be judged from: it is taken from a snapshot or a
     ``Gap``. The other numbers count what was judged. ``today`` is filled where that was asked.
+    ``false_snapshots`` are those that do not tell of the state that the rows before them give, by
+    the seq of the last one; a log is judged without any, so they are no difference.
     """
 
     begins_at: int = 1
@@ -76,6 +90,19 @@ class Verified:
     head: Head = attrs.field(factory=Head)
     difference: Difference | None = None
     today: OtherToday | None = None
+    false_snapshots: list[int] = attrs.field(factory=list)
+
+    def add(self, other: "Verified") -> None:
+        """Count what was judged of the rows that follow at once, up to ``other.head``."""
+        self.events += other.events
+        self.decisions += other.decisions
+        self.digests += other.digests
+        self.restarts += other.restarts
+        self.gaps += other.gaps
+        self.in_flight += other.in_flight
+        self.head = other.head
+        if self.today is not None and other.today is not None:
+            self.today.add(other.today)
 
     @property
     def good(self) -> bool:

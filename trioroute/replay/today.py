@@ -13,7 +13,7 @@ from trioroute.policy.decide import arrive_of
 from trioroute.policy.policies import chooser_in_force
 from trioroute.policy.select import Choice
 from trioroute.projections import State
-from trioroute.replay.check import Check, Different, decide_again, made_by
+from trioroute.replay.check import Check, Different, Last, decide_again, made_by
 from trioroute.replay.proof import Difference, OtherCause, OtherToday
 from trioroute.replay.read import decision_name
 from trioroute.replay.what_if import kind_of_difference
@@ -44,7 +44,7 @@ class TodayCheck(Check):
         return self.result.today
 
     def decision(self, record: Record, event: Dispatched) -> None:
-        self._conclude()
+        self.conclude()
         state = self.past.state
         self.result.decisions += 1
         self.number = record.version
@@ -60,8 +60,15 @@ class TodayCheck(Check):
         if self.pending is not None and made_by(event, self.number):
             self.pending.recorded.append(event)
 
+    def last(self) -> Last:
+        return attrs.evolve(super().last(), pending=self.pending)
+
+    def go_on(self, last: Last) -> None:
+        super().go_on(last)
+        self.pending = last.pending
+
     def finish(self) -> None:
-        self._conclude()
+        self.conclude()
         super().finish()
 
     def checked(self, record: Record, event: Checked) -> None:
@@ -72,7 +79,7 @@ class TodayCheck(Check):
                 raise
             self.found.digests += 1  # the state of another release holds other things
 
-    def _conclude(self) -> None:
+    def conclude(self) -> None:
         one, self.pending = self.pending, None
         if one is None or one.recorded == one.again:
             return

@@ -1,0 +1,98 @@
+"""The rows of a log, each judged from the past of its router."""
+
+import attrs
+
+from eventlog.chain import verify_chain
+from eventlog.errors import LogDamaged
+from eventlog.record import Head, Record
+from trioroute.events import Gap
+from trioroute.projections import State
+from trioroute.replay.beginning import Beginning
+from trioroute.replay.check import Check
+from trioroute.replay.proof import Verified
+from trioroute.replay.read import PAGE, Past, Source
+from trioroute.replay.today import TodayCheck
+
+
+@attrs.define
+class Judge:
+    """The rows of a log from the first one kept on, each given to the check of its router."""
+
+    source: Source
+    result: Verified
+    beginning: Beginning = attrs.field(factory=Beginning)
+    checks: dict[str, Check] = attrs.field(factory=dict)
+
+    def begin(self) -> None:
+        """A log whose beginning was retired is judged from the snapshot at its first row on, else
+        from where a later one or a Gap tells the state; its first chain is then taken on trust."""
+        oldest = self.beginning.oldest
+        if oldest is None:
+            return
+        self.result.begins_at = oldest.seq
+        self.result.head = self.beginning.fold.head
+        if self.beginning.blind:
+            self._take(oldest)
+            self.result.head = Head(oldest.seq, oldest.chain)
+        self._take_over()
+
+    def page(self, until: int) -> bool:
+        """Check one page, False if there is none; damage is told only once the good rows before it
+        were judged. Whatever is found, ``result.head`` is the last row that is good."""
+        head, turn = self.result.head, self.beginning.fold.head.seq
+        stop = turn if head.seq < turn < until else until
+        page = self.source.reader.read(head.seq, min(PAGE, stop - head.seq))
+        damage: LogDamaged | None = None
+        try:
+            verify_chain(page, head)
+        except LogDamaged as error:
+            damage = error
+            page = [record for record in page if record.seq < error.seq]
+        good = None
+        try:
+            for record in page:
+                self._take(record)
+                good = record
+        finally:
+            if good is not None:
+                self.result.head = Head(good.seq, good.chain)
+        if damage is not None:
+            raise damage
+        self._take_over()
+        return bool(page)
+
+    def _take_over(self) -> None:
+        """Where the snapshot was made, go on from it with the routers that are not judged yet."""
+        fold = self.beginning.fold
+        if self.result.head.seq != fold.head.seq:
+            return
+        for stream, state in fold.states.items():
+            if stream not in self.checks:
+                self.begin_router(stream, state)
+
+    def begin_router(self, stream: str, state: State) -> Check:
+        """Judge a router from a state on that is known."""
+        check = self.checks[stream] = self._check(Past(stream, state))
+        check.open = dict.fromkeys(state.load.flights)
+        return check
+
+    def _check(self, past: Past) -> Check:
+        return (Check if self.result.today is None else TodayCheck)(past, self.result)
+
+    def _take(self, record: Record) -> None:
+        check = self.checks.get(record.stream)
+        if check is None:
+            past = Past(record.stream)
+            if self.beginning.blind and record.version > 1:
+                if not _restates(self.source, record):
+                    self.result.begins_at = record.seq + 1
+                    return
+                past.state.position = record.version - 1
+            check = self.checks[record.stream] = self._check(past)
+        check.take(record, self.source.event(record))
+        self.result.events += 1
+
+
+def _restates(source: Source, record: Record) -> bool:
+    event = source.event(record) if record.kind == "Gap" else None
+    return isinstance(event, Gap) and event.state is not None
