@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from tests.replay.rig import STREAM, busy_day
 from trioroute.rare_gc import rare_gc
 from trioroute.recovery import recover
 from trioroute.replay.clock import utc_iso
+from trioroute.replay.processes import cores
 from trioroute.replay.read import Source, decision_name
 from trioroute.replay.verify import verify
 from trioroute.row_index import make_index
@@ -158,6 +160,16 @@ def session_of(row: Record) -> str:
     return orjson.loads(row.body)["session"] or ""
 
 
+def judged(log: Path) -> None:
+    """``--verify`` by this process alone and by as many as there are cores, in turns."""
+    with SqliteReader.open(log) as reader, rare_gc():
+        source = Source(reader, snapshots=Snapshots(log))
+        decisions = verify(source, processes=0).decisions  # the file is in memory from here on
+        for processes, name in ((0, "one process"), (cores(), f"{cores()} processes")) * 2:
+            _, wall = timed(partial(verify, source, processes=processes))
+            say(f"  replay --verify, {name}, wall", decisions / wall, "decisions/s")
+
+
 def long_log(directory: Path, least: int) -> None:
     events = write_long_log(directory, least)
     say("long log", events, "events")
@@ -177,6 +189,8 @@ def long_log(directory: Path, least: int) -> None:
     asked(directory, "--session", next(session_of(row) for row in rows if session_of(row)))
     asked(directory, "--request", orjson.loads(middle.body)["request_id"])
     asked(directory, "--at", utc_iso(middle.at_ms))
+    asked(directory, "--verify")
+    judged(directory)
     say("  log verify, peak memory", memory_of("log", "verify", str(directory)), "MiB")
 
 
