@@ -126,7 +126,7 @@ def sampled(
 ) -> Iterator[Sample]:
     began, chance = time.monotonic(), random.Random(1)
     assert standing.pid is not None
-    while time.monotonic() - began < minutes * 60:
+    for _ in range(max(SAMPLES_MIN, round(minutes * 60 / interval_s))):
         ms = round(interval_s * 1000)
         load = Load(CONNS, SPEC, stream=True, marks=20, warmup_ms=0, ms=ms, rate=rate)
         load = attrs.evolve(load, leave_ms=LEAVE_MS, leave_permille=LEAVE_PERMILLE)
