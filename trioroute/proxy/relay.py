@@ -10,6 +10,7 @@ from trioroute.proxy.heartbeat import Heartbeat
 from trioroute.proxy.pump import Lane
 from trioroute.proxy.serving.asgi import BrokenEnding
 from trioroute.proxy.serving.exchange import EXTENSION as OUTLET
+from trioroute.proxy.serving.exchange import Exchange
 from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.upstream.message import Answer, UpstreamStream
 from trioroute.proxy.verdict import of_error, of_error_event
@@ -27,6 +28,7 @@ class Relay:
         self._first = first
         self._watched = attempt.watched
         self._send = attempt.passage.send
+        self._outlet: Exchange | None = attempt.passage.scope["extensions"].get(OUTLET)
         self._now_ms = attempt.desk.now_ms
         self._event_stream = attempt.event_stream
         self._readable = attempt.readable
@@ -72,10 +74,9 @@ class Relay:
         """The next chunk that is for this task: the pump passes on those that are like the last."""
         attempt = self._attempt
         pump = attempt.desk.pump
-        outlet = attempt.passage.scope["extensions"].get(OUTLET)
-        if outlet is None or not pump.takes(stream):
+        if self._outlet is None or not pump.takes(stream):
             return await next_chunk(stream)
-        lane = Lane(stream, outlet, attempt.ending.tap, self._watched)
+        lane = Lane(stream, self._outlet, attempt.ending.tap, self._watched)
         return await pump.carry(lane) or await next_chunk(stream)
 
     def _last_word_was_told(self) -> bool:
@@ -177,8 +178,8 @@ class Relay:
         chunk that is with the client in part it would be read as the rest of that chunk.
         """
         tap = self._attempt.ending.tap
-        outlet = self._attempt.passage.scope["extensions"].get(OUTLET)
-        mute = self._response.header(b"content-length") != b"" or (outlet and outlet.torn)
+        torn = self._outlet is not None and self._outlet.torn
+        mute = torn or self._response.header(b"content-length") != b""
         if self._event_stream and self._readable and not mute and tap.error_at_end() is None:
             border = b"" if tap.at_event_border() or not tap.bytes else b"\n\n"
             event = border + error_event("upstream_cut", message, 502)

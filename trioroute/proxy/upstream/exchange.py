@@ -127,8 +127,4 @@ class UpstreamExchange:
     async def _read_until_head(self) -> None:
         parser = self.parser
         while not parser.has_head:
-            data = await self._wire.receive()
-            if data:
-                parser.feed(data)
-            else:
-                parser.end()
+            parser.take_in(await self._wire.receive())

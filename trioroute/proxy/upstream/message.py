@@ -60,6 +60,7 @@ class UpstreamStream(httpx.AsyncByteStream):
         self._wire: UpstreamWire | None = wire
         self._parser = parser
         self._pool = pool
+        self._closed_unless_good = _ClosedUnlessGood(self)
         self._release_if_complete()
 
     @property
@@ -79,23 +80,11 @@ class UpstreamStream(httpx.AsyncByteStream):
         parser = self._parser
         if parser.parts:
             return parser.take()
-        good = False
-        try:
+        with self._closed_unless_good:
             while not parser.parts and not parser.complete:
                 if self._wire is None:
                     raise httpx.StreamClosed
-                data = await self._wire.receive()
-                if data:
-                    parser.feed(data)
-                else:
-                    parser.end()
-            good = True
-        except UpstreamError as error:
-            error.sent = True
-            raise
-        finally:
-            if not good:
-                self.close()
+                parser.take_in(await self._wire.receive())
         self._release_if_complete()
         if not parser.parts:
             raise StopAsyncIteration
@@ -111,22 +100,11 @@ class UpstreamStream(httpx.AsyncByteStream):
         parser, wire = self._parser, self._wire
         if wire is None:
             raise httpx.StreamClosed
-        good = False
-        try:
+        with self._closed_unless_good:
             data = wire.receive_now()
-            if data:
-                parser.feed(data)
-            elif data is not None:
-                parser.end()
-            good = True
-        except UpstreamError as error:
-            error.sent = True
-            raise
-        finally:
-            if not good:
-                self.close()
-        if parser.complete:
-            self._release_if_complete()
+            if data is not None:
+                parser.take_in(data)
+        self._release_if_complete()
         return parser.take() if parser.parts else b""
 
     def close(self) -> None:
@@ -146,6 +124,24 @@ class UpstreamStream(httpx.AsyncByteStream):
                 self._pool.give(wire)
             else:
                 wire.close()
+
+
+@attrs.frozen(slots=True)
+class _ClosedUnlessGood:
+    """Around each step: what fails or is cancelled in it closes the stream. By the time a body is
+    read the request has been sent, which an error is told."""
+
+    stream: UpstreamStream
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
+        if isinstance(error, UpstreamError):
+            error.sent = True
+        self.stream.close()
 
 
 @attrs.define(slots=True)

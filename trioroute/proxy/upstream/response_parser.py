@@ -66,6 +66,13 @@ class ResponseParser:
         if self.has_head and not self.complete:
             self._bound_framing(len(data), len(self.parts) > before)
 
+    def take_in(self, data: bytes) -> None:
+        """What one receive gave; empty: the replica closed its side. Raises as both."""
+        if data:
+            self.feed(data)
+        else:
+            self.end()
+
     @property
     def reusable(self) -> bool:
         """Whether the connection can carry another request."""
