@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from eventlog.errors import LogDamaged
+from eventlog.errors import LogDamaged, gap
 from eventlog.record import Entry, Head, Record
 
 CHAIN_BYTES = 16
@@ -106,7 +106,7 @@ def verify_chain(
 def _misplaced(found: int, after: int, where: str) -> LogDamaged:
     if found <= after:
         return LogDamaged(where, found, f"order: it comes after {after}")
-    return LogDamaged(where, after + 1, f"gap: {after + 1} to {found - 1} are missing")
+    return gap(where, after + 1, found)
 
 
 def _link_of(previous: bytes, record: Record, where: str) -> bytes:

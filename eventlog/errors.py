@@ -138,3 +138,8 @@ class JournalFull(LogError):
             f"the log's buffer is full: {self.entries} entries of {self.size} bytes wait for the"
             f" store (bounds {self.max_entries} and {self.max_bytes}); the disk is too slow or full"
         )
+
+
+def gap(where: str, expected: int, found: int) -> LogDamaged:
+    """What is raised where ``found`` is read and ``expected`` should come."""
+    return LogDamaged(where, expected, f"gap: {expected} to {found - 1} are missing")

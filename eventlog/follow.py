@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 import trio
 
-from eventlog.errors import LogDamaged
+from eventlog.errors import gap
 from eventlog.record import Record
 from eventlog.store import LogReader
 
@@ -31,11 +31,7 @@ async def follow(
             records = store.read(after, page)
         for record in records:
             if record.seq != after + 1 and after:
-                raise LogDamaged(
-                    "the followed log",
-                    after + 1,
-                    f"gap: {after + 1} to {record.seq - 1} are missing",
-                )
+                raise gap("the followed log", after + 1, record.seq)
             after = record.seq
             yield record
         if len(records) < page:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from eventlog.errors import LogDamaged
 from eventlog.record import Head
 from eventlog.segments import SegmentFile
 
@@ -13,11 +12,6 @@ def before_hole(numbers: Sequence[int], first: int) -> int:
     if not numbers or numbers[-1] - first + 1 == len(numbers):
         return len(numbers)
     return next(i for i, number in enumerate(numbers) if number != first + i)
-
-
-def hole(file: SegmentFile, expected: int, found: int) -> LogDamaged:
-    """What is raised where ``found`` is read and ``expected`` should come."""
-    return LogDamaged(str(file.path), expected, f"gap: {expected} to {found - 1} are missing")
 
 
 def rows_between(

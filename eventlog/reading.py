@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from eventlog.errors import LogDamaged, LogMissing, StoreClosed
-from eventlog.holes import before_hole, hole, rows_between
+from eventlog.errors import LogDamaged, LogMissing, StoreClosed, gap
+from eventlog.holes import before_hole, rows_between
 from eventlog.record import Head, Record
 from eventlog.segments import SegmentFile, SegmentReader, list_segments
 from eventlog.store import check_page
@@ -81,7 +81,7 @@ class SqliteReader:
             rows += page[:whole]
             if whole < len(page):
                 if not rows:
-                    raise hole(file, next_seq, page[0].seq)
+                    raise gap(str(file.path), next_seq, page[0].seq)
                 return rows
             next_seq += whole
             if len(rows) == limit:

@@ -51,7 +51,7 @@ def look(state: State, model: str, at_ms: int, tried: tuple[str, ...]) -> list[C
             queueing = "queue"
         elif health.busy_until_ms > at_ms:
             queueing = "busy"  # RULES 6.2: 429 and 503 count as a queue
-        elif health.running and health.stalled(at_ms, settings):
+        elif health.stalled(at_ms, settings):
             queueing = "stalled"  # RULES 6.10
         else:
             queueing = ""
