@@ -27,7 +27,8 @@ class Retention:
 @attrs.frozen
 class Segment:
     """A segment as it lies on the disk. ``first_at_ms`` and ``last_at_ms`` are the times of its
-    first and last row, None while it has none."""
+    first and last row, None while it has none; ``changed_at_ms`` is when its file was written to
+    last, by the file system."""
 
     file: SegmentFile
     size_bytes: int
@@ -35,6 +36,7 @@ class Segment:
     last_at_ms: int | None
     last_seq: int
     closed: bool
+    changed_at_ms: int
 
 
 @attrs.frozen
@@ -69,6 +71,7 @@ def _look_at(file: SegmentFile, *, last: bool) -> Segment:
         for part in (file.path.with_name(file.path.name + suffix) for suffix in SUFFIXES)
         if part.exists()
     )
+    changed_at_ms = file.path.stat().st_mtime_ns // 1_000_000
     closed = not last and is_sealed(file.path)
     reader = SegmentReader.open(file.path)
     try:
@@ -76,19 +79,17 @@ def _look_at(file: SegmentFile, *, last: bool) -> Segment:
         head = reader.head()
     finally:
         reader.close()
-    return Segment(file, size, begins, ends, head.seq if head else file.first - 1, closed)
+    last_seq = head.seq if head else file.first - 1
+    return Segment(file, size, begins, ends, last_seq, closed, changed_at_ms)
 
 
 def plan(segments: Sequence[Segment], limits: Retention, now_ms: int, may_go: MayGo) -> Plan:
     """What the limits say must go, and what of it may. The newest segment never does."""
     total = sum(segment.size_bytes for segment in segments)
     going: list[Segment] = []
-    for segment, following in pairwise(segments):
-        old = (
-            limits.age_ms > 0
-            and segment.last_at_ms is not None
-            and now_ms - segment.last_at_ms > limits.age_ms
-        )
+    ended = _ended_ms(segments, now_ms)
+    for (segment, following), ended_ms in zip(pairwise(segments), ended, strict=False):
+        old = 0 < limits.age_ms < now_ms - ended_ms
         if not old and not 0 < limits.size_bytes < total:
             break
         reason = may_go(segment, following) if segment.closed else "it is not sealed yet"
@@ -98,6 +99,28 @@ def plan(segments: Sequence[Segment], limits: Retention, now_ms: int, may_go: Ma
         going.append(segment)
         total -= segment.size_bytes
     return Plan(tuple(going), ())
+
+
+def _ended_ms(segments: Sequence[Segment], now_ms: int) -> list[int]:
+    """When each segment ended: with its last row, if the clock that told its time was right.
+
+    It was not if that time is still to come: then the segment ended when the next one began, or
+    when its file was written to last, or before a later one ended. And none ended before a row that
+    went before.
+    """
+    ended: list[int] = []
+    next_began_ms: int | None = None
+    for segment in reversed(segments):
+        at_latest_ms = ended[-1] if ended else now_ms
+        told = (segment.last_at_ms, next_began_ms, segment.changed_at_ms)
+        ended.append(next((at for at in told if at is not None and at <= now_ms), at_latest_ms))
+        next_began_ms = segment.first_at_ms
+    reached_ms = 0
+    for place, segment in enumerate(segments):
+        rows = (segment.first_at_ms, segment.last_at_ms)
+        reached_ms = max([reached_ms, *(at for at in rows if at is not None and at <= now_ms)])
+        ended[-1 - place] = max(ended[-1 - place], reached_ms)
+    return ended[::-1]
 
 
 def unlink(going: Sequence[Segment]) -> None:

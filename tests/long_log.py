@@ -8,6 +8,7 @@ every two hours. Every row is what the router itself decided, so all of it can b
 import heapq
 import random
 import sys
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +22,7 @@ from trioroute import events as e
 from trioroute.events.views import VIEWS
 from trioroute.events.words import Cause
 from trioroute.policy import commands as c
+from trioroute.policy.keys import DIGEST_BYTES
 from trioroute.projections import State
 from trioroute.router import Router
 
@@ -105,8 +107,8 @@ class Course:
         """The keys and the prompt of the next turn of some session."""
         dice = self.dice
         if len(self.sessions) < SESSIONS:
-            key = f"{dice.getrandbits(96):024x}"
-            self.sessions.append((key, f"{dice.randrange(PREFIXES):024x}", 0, 2000))
+            key, prefix = _digest(dice.getrandbits(96)), _digest(dice.randrange(PREFIXES))
+            self.sessions.append((key, prefix, 0, 2000))
         place = dice.randrange(len(self.sessions))
         key, prefix, turn, tokens = self.sessions[place]
         if turn + 1 >= TURNS:
@@ -126,7 +128,7 @@ class Course:
             prompt_bytes=tokens * 4,
             session=key if self.number % 5 else None,
             prefix=prefix,
-            draw=self.dice.getrandbits(63),
+            draw=self.dice.getrandbits(63) % c.DRAWS,
             key=f"team-{self.number % 7}",
         )
         self.send(arrive)
@@ -197,6 +199,11 @@ class Course:
             down = now % EJECT_EVERY_MS >= EJECT_EVERY_MS - OUT_MS
             self.out = REPLICAS[now // EJECT_EVERY_MS % 8] if down else ""
             self.scrape()
+
+
+def _digest(number: int) -> str:
+    """As ``digest_key`` writes 96 bits."""
+    return urlsafe_b64encode(number.to_bytes(DIGEST_BYTES)).decode()
 
 
 def write_long_log(directory: Path, events: int, seed: int = 1) -> int:

@@ -12,7 +12,8 @@ from trioroute.assembly import Parts, assemble, begin, open_log, rounds_of
 from trioroute.clock import running_clock
 from trioroute.events import Reading
 from trioroute.policy import commands as c
-from trioroute.recovery import recover
+from trioroute.policy.keys import HEX_KEY_BYTES, KEY_BYTES
+from trioroute.recovery import log_secret, recover
 from trioroute.settings import load
 
 REPLICAS = ("gpu1=http://127.0.0.1:1",)
@@ -39,6 +40,17 @@ def test_the_log_closes_its_files_as_the_settings_say(tmp_path: Path) -> None:
         "log-1.sqlite",
         "log-3.sqlite",
     ]
+
+
+def test_a_new_log_gets_a_secret_and_keeps_it_and_an_early_one_stays(tmp_path: Path) -> None:
+    made = log_secret(tmp_path)
+    assert (len(made), log_secret(tmp_path)) == (KEY_BYTES, made)
+    early = bytes(range(HEX_KEY_BYTES))
+    (tmp_path / "key").write_text(early.hex() + "\n")
+    assert log_secret(tmp_path) == early
+    (tmp_path / "key").write_text(early.hex() + "00\n")
+    with pytest.raises(ValueError, match="no key of 40 or 32 bytes"):
+        log_secret(tmp_path)
 
 
 def test_scrapes_and_ticks_that_a_full_log_refuses_end_nothing(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import attrs
 from eventlog import LogDamaged, LogReader, StoreFailed
 from eventlog.snapshots import BadSnapshot, Snapshots, Warn
 from trioroute.events import Gap
+from trioroute.policy.keys import HEX_KEY_BYTES, KEY_BYTES
 from trioroute.projections import State, apply
 from trioroute.projections.freeze import CannotThaw, thaw
 from trioroute.rare_gc import rare_gc
@@ -17,7 +18,6 @@ from trioroute.snapshot import FOLD, event_of, parse
 
 PAGE = 2000
 KEY_FILE = "key"
-KEY_BYTES = 32
 
 
 @attrs.frozen
@@ -95,10 +95,11 @@ def log_secret(directory: Path) -> bytes:
         secret = bytes.fromhex(text.strip())
     except ValueError:
         secret = b""
-    if len(secret) != KEY_BYTES:
+    if len(secret) not in (KEY_BYTES, HEX_KEY_BYTES):
         raise ValueError(
-            f"{path} holds no key of {KEY_BYTES} bytes in hexadecimal; put the file of this log "
-            "back, or remove it to start with new digests (old sessions are then not found)"
+            f"{path} holds no key of {KEY_BYTES} or {HEX_KEY_BYTES} bytes in hexadecimal; put the "
+            "file of this log back, or remove it to start with new digests (old sessions are then "
+            "not found)"
         )
     return secret
 

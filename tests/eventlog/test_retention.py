@@ -14,8 +14,17 @@ DAY_MS = 86_400_000
 
 
 def segment(first: int, day: int, size: int = 100, *, closed: bool = True) -> Segment:
+    """Of one day; its file was written to last when that day was over."""
+    return dated(first, day, day + 1, day + 1, size, closed=closed)
+
+
+def dated(
+    first: int, begins: int, ends: int, changed: int, size: int = 100, *, closed: bool = True
+) -> Segment:
+    """From the day that its first row tells to the day that its last one tells."""
     file = SegmentFile(first, Path(f"log-{first}.sqlite"))
-    return Segment(file, size, day * DAY_MS, (day + 1) * DAY_MS, first + 9, closed)
+    times = begins * DAY_MS, ends * DAY_MS
+    return Segment(file, size, *times, first + 9, closed, changed * DAY_MS)
 
 
 DAYS = [segment(1, 0), segment(11, 1), segment(21, 2), segment(31, 3, closed=False)]
@@ -48,6 +57,36 @@ def test_the_oldest_go_by_age_or_size_and_the_newest_never(
     decided = plan(DAYS, limits, now_ms, yes)
     assert [one.file.first for one in decided.going] == going
     assert decided.kept_back == ()
+
+
+WRONG = 9_000
+"""A day that a wrong clock told."""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "third", "goes_on"),
+    [
+        (dated(1, 0, WRONG, WRONG), dated(11, WRONG, WRONG, WRONG), (WRONG, 3), (6, 6)),
+        (dated(1, 0, 1, 1), dated(11, 1, WRONG, WRONG), (3, 3), (4, 6)),
+        (dated(1, 0, WRONG, 1), dated(11, WRONG, WRONG, 2), (WRONG, 3), (4, 5)),
+        (dated(1, 0, 1, 1), dated(11, -400, -399, 2), (2, 3), (4, 4)),
+    ],
+    ids=["put-right-in-the-third", "put-right-with-the-third", "files-tell-better", "behind"],
+)
+def test_a_clock_that_was_wrong_keeps_nothing_for_ever_and_loses_nothing_early(
+    first: Segment, second: Segment, third: tuple[int, int], goes_on: tuple[int, int]
+) -> None:
+    """The day on which each goes, kept for three days after the last day that it may be of."""
+    segments = [first, second, dated(21, *third, 3), dated(31, 3, 4, 4, closed=False)]
+    for day in range(1, 9):
+        decided = plan(segments, Retention(age_ms=3 * DAY_MS), day * DAY_MS + 1, yes)
+        going = [one.file.first for one in decided.going]
+        assert (1 in going, 11 in going) == (day >= goes_on[0], day >= goes_on[1]), day
+
+
+def test_a_log_whose_clock_is_ahead_of_ours_stays() -> None:
+    ahead = [dated(n, WRONG, WRONG, WRONG) for n in (1, 11, 21)]
+    assert plan(ahead, Retention(age_ms=DAY_MS), 9 * DAY_MS, yes).going == ()
 
 
 def test_one_that_may_not_go_keeps_all_after_it() -> None:

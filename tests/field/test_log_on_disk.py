@@ -27,6 +27,7 @@ from tests.scenario import play
 from trioroute import events as e
 from trioroute.assembly import assemble, open_log
 from trioroute.cli.root import main
+from trioroute.policy.keys import KEY_BYTES
 from trioroute.settings import load
 
 ROOT = Path(__file__).parents[2]
@@ -280,7 +281,7 @@ def test_log_disk_full_then_no_start(small_disk: Path) -> None:
     assert begun(log) == 0
     with closing(SqliteStore.open(log)) as store, pytest.raises(StoreFailed):
         _append_for_ever(store)
-    assert (log / "key").stat().st_size == 65
+    assert (log / "key").stat().st_size == 2 * KEY_BYTES + 1
 
 
 def _append_for_ever(store: SqliteStore) -> None:

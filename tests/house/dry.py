@@ -10,7 +10,7 @@ CODEC = "trioroute/events/codec.py"
 FLAT = "trioroute/events/flat.py"
 _SHAPES = {"collections", "collections.abc", "typing", "enum"}
 STANDARD = frozenset(
-    _SHAPES | {"itertools", "operator", "functools", "bisect", "heapq", "hashlib", "zlib"}
+    _SHAPES | {"base64", "itertools", "operator", "functools", "bisect", "heapq", "hashlib", "zlib"}
 )
 FORBIDDEN_NAMES = frozenset(
     ("time", "random", "uuid", "os", "socket", "threading", "trio", "httpx", "logging")

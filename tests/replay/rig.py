@@ -13,6 +13,7 @@ from eventlog.sqlite import SqliteStore
 from eventlog.store import Store
 from tests.rig import Flown, Rig
 from trioroute.events.views import VIEWS
+from trioroute.policy.commands import DRAWS
 from trioroute.replay.read import Source
 
 STREAM = "router/r1"
@@ -62,9 +63,8 @@ def busy_day(decisions: int, seed: int = 1) -> Rig:
             rig.restart()
             flying.clear()
         session = f"s{dice.randrange(12)}" if number % 5 else None
-        flown = rig.arrive(
-            session, "p", tokens=dice.randrange(25, 10_000), draw=dice.getrandbits(63)
-        )
+        tokens, draw = dice.randrange(25, 10_000), dice.getrandbits(63) % DRAWS
+        flown = rig.arrive(session, "p", tokens=tokens, draw=draw)
         if not isinstance(flown, Flown):
             continue
         if number % 31 == 30:

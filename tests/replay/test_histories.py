@@ -9,7 +9,7 @@ from eventlog.memory import MemoryStore
 from tests.replay.rig import busy_day, source_of, store_of
 from tests.rig import Flown, Rig
 from trioroute.policy.commands import Refuse
-from trioroute.policy.keys import digest_key
+from trioroute.policy.keys import HEX_KEY_BYTES, KEY_BYTES, digest_key
 from trioroute.projections.digest import digest
 from trioroute.replay.find import last_decisions, numbers_of_request, parse_decision
 from trioroute.replay.moment import tell_moment
@@ -17,7 +17,7 @@ from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Past, Sourc
 from trioroute.replay.replica import tell_replica
 from trioroute.replay.session import read_secret, tell_session
 
-SECRET = bytes(range(32))
+SECRET, EARLY_SECRET = bytes(range(KEY_BYTES)), bytes(range(HEX_KEY_BYTES))
 
 
 def test_the_fold_of_a_log_is_the_live_state() -> None:
@@ -29,15 +29,16 @@ def test_the_fold_of_a_log_is_the_live_state() -> None:
     assert digest(past.state) == digest(rig.state)
 
 
-def test_a_session_is_found_by_its_raw_key_and_by_its_digest() -> None:
+@pytest.mark.parametrize("secret", [SECRET, EARLY_SECRET])
+def test_a_session_is_found_by_its_raw_key_and_by_its_digest(secret: bytes) -> None:
     rig = Rig().live("a", "b")
-    key = digest_key(SECRET, "session", "m", "conversation-7")
+    key = digest_key(secret, "session", "m", "conversation-7")
     first = rig.use(key)
     rig.use("other")
     rig.scrape(a=(1, 2), b=(0, 0))
     spilled = rig.use(key)
     source = source_of(rig)
-    told = tell_session(source, "conversation-7", SECRET)
+    told = tell_session(source, "conversation-7", secret)
     assert told == tell_session(source, key, None)
     assert told.keys == (key,)
     assert [row.decision for row in told.decisions] == [

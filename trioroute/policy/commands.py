@@ -5,13 +5,17 @@ import attrs
 from trioroute.events import InForce, Reading
 from trioroute.events.words import Blame, Cause, ChangedBy, Outcome, RefusalCode, Source
 
+DRAWS = 1 << 16
+"""How many values ``Arrive.draw`` has: even to 1 % among 600 replicas, and at most five digits in
+each logged dispatch."""
+
 
 @attrs.frozen(kw_only=True)
 class Arrive:
     """A request wants a replica, for the first time or, with ``tried``, again (RULES 4.6).
 
     ``prompt_bytes`` is the UTF-8 length of the prompt text; ``session``, ``prefix`` and
-    ``response`` are keyed digests. ``draw`` is 63 random bits, used by the fallback only.
+    ``response`` are keyed digests. ``draw`` is random, below ``DRAWS``, used by the fallback only.
     ``blocks`` are those of ``policy.blocks``, only where the policy in force asks for them.
     """
 

@@ -73,7 +73,7 @@ class Spans(Protocol):
 
 @attrs.define
 class Desk:
-    """``measure_decision`` and ``measure_overhead`` take nanoseconds."""
+    """``measure_*`` take nanoseconds, ``draw`` gives 63 random bits."""
 
     router: Router
     journal: Journal

@@ -18,7 +18,7 @@ import trio
 from eventlog import JournalFull, LogError
 from trioroute.events import Dispatched, Refused
 from trioroute.events.words import RefusalCode
-from trioroute.policy.commands import Arrive, Refuse
+from trioroute.policy.commands import DRAWS, Arrive, Refuse
 from trioroute.policy.keys import digest_key
 from trioroute.policy.profile import Profile
 from trioroute.policy.weigh import weight_m
@@ -220,7 +220,7 @@ class Passage:
             session=self.profile.session,
             prefix=self.profile.prefix,
             response=self.profile.response,
-            draw=self.desk.draw(),
+            draw=self.desk.draw() % DRAWS,
             attempt=attempt,
             tried=self.tried,
             earlier=self.earlier,
