@@ -12,6 +12,7 @@ from eventlog.errors import JournalFull, LogError, StoreClosed, StoreFailed
 from eventlog.inline import InlineWriter
 from eventlog.record import Entry
 from eventlog.store import Store
+from eventlog.turn import TurnsEnd
 from eventlog.writer import Backlog, Batch, WriterThread
 
 BATCH_ENTRIES = 4096
@@ -72,6 +73,7 @@ class Journal:
         self._pending_bytes = 0
         self._backlog = Backlog(batch_entries)
         self._put = self._backlog.put
+        self._bell = TurnsEnd(self._backlog.ring)
         self._refusal: LogError | None = None
         self._started = False
         self._stopping = trio.Event()
@@ -159,7 +161,7 @@ class Journal:
             if self._inline is not None:
                 self._inline.wake()
             elif not must_take or self._backlog.asleep:
-                self._backlog.ring()
+                self._bell.due = True
         return first
 
     def _check_room(self, depth: int, size: int, must_take: bool) -> None:
@@ -188,7 +190,7 @@ class Journal:
         while version > self._durability.position:
             if self._dead is not None:
                 raise copy.copy(self._dead)
-            self._backlog.ring()
+            self._bell.due = True
             await self._durability.reached(version)
 
     def close(self) -> None:
@@ -218,6 +220,8 @@ class Journal:
                 await self._inline.pump(self._stopping)
             await self._stopping.wait()
         finally:
+            if thread is not None:
+                trio.lowlevel.remove_instrument(self._bell)
             self.close()
             with trio.CancelScope(shield=True) as self._flushing:
                 self._extend_flush()
@@ -248,6 +252,7 @@ class Journal:
 
         thread = WriterThread(self._store, self._stream, self._backlog, report, post)
         thread.start()
+        trio.lowlevel.add_instrument(self._bell)
         return thread
 
     async def _give_up(self, thread: WriterThread | None) -> None:

@@ -83,14 +83,30 @@ async def test_the_loop_is_woken_for_a_commit_only_if_somebody_waits() -> None:
         await journal.durable(1)
         trio.lowlevel.add_instrument(Steps())
         journal.offer(some_entries(1, 1))
-        time.sleep(0.1)  # noqa: ASYNC251 - the loop stands still while the writer commits
+        await trio.sleep(0.1)
         assert store.head().seq == 2
-        await trio.sleep(0.02)
         assert not [name for name in woken if "run_sync_soon" in name]
         assert journal.is_durable(2), "it is seen when somebody looks"
         journal.offer(some_entries(1, 2))
         await journal.durable(3)
         assert [name for name in woken if "run_sync_soon" in name]
+        journal.close()
+
+
+async def test_a_commit_begins_at_the_end_of_the_turn_and_not_in_the_middle_of_a_task() -> None:
+    """Else a request's way to its replica is as long as a commit's hold on the interpreter."""
+    store = MemoryStore()
+    journal = Journal(store, "a")
+    async with trio.open_nursery() as nursery:
+        await nursery.start(journal.run)
+        await trio.sleep(3 * COMPANY_S)  # the writer sleeps: every offer is to wake it up
+        for must_take in (False, True):
+            before = store.head().seq
+            journal.offer(some_entries(1, before), must_take=must_take)
+            time.sleep(0.05)  # noqa: ASYNC251 - as sending a request: the lock is free
+            assert store.head().seq == before
+            assert await _committed(store, before + 1) < COMPANY_S
+            await trio.sleep(3 * COMPANY_S)
         journal.close()
 
 

@@ -38,9 +38,8 @@ class AttemptRun(Attempt):
         relay: Relay | None = None
         try:
             with self.scope:
-                response, first = await self._open()
-                if response is not None:
-                    relay = Relay(self, response, first)
+                relay = await self._open()
+                if relay is not None:
                     await relay.run()
             if self.scope.cancelled_caught and not self.passage.answered:
                 await self._over_a_limit(relay)
@@ -62,10 +61,11 @@ class AttemptRun(Attempt):
             desk.watch.close(self.watched)
             desk.end(ending)
 
-    async def _open(self) -> tuple[Answer | None, bytes]:
-        """The response and its first bytes, or None: then it moves on or ``answer`` is set."""
+    async def _open(self) -> Relay | None:
+        """What passes the response on, with its first bytes; or None: then it moves on or
+        ``answer`` is set."""
         if self.desk.settings.log.gate == "dispatch" and not await self._gate():
-            return None, b""
+            return None
         try:
             response = await self._send()
             self.stream = response.stream
@@ -73,20 +73,19 @@ class AttemptRun(Attempt):
             self.event_stream, self.readable = is_event_stream(response), is_plain(response)
             trouble = self._status_trouble(response)
             if trouble is not None and self._moves_on(trouble):
-                return None, b""
-            first = await read_first(self.stream, self.readable and self.event_stream)
+                return None
+            relay = Relay(self, response)  # its head is ready before the first byte comes
+            relay.first = await read_first(self.stream, self.readable and self.event_stream)
         except UpstreamError as error:
             self._no_answer(of_error(error), str(error))
-            return None, b""
+            return None
         if response.status == 200 and self.readable:
-            trouble = self._trouble_inside(first)
+            trouble = self._trouble_inside(relay.first)
             if trouble is not None and self._moves_on(trouble):
-                return None, b""
+                return None
         if trouble is not None:
             self._settle_trouble(trouble)
-        if await self._gate():
-            return response, first
-        return None, b""
+        return relay if await self._gate() else None
 
     async def _send(self) -> Answer:
         passage, desk = self.passage, self.desk

@@ -1,5 +1,7 @@
 """Which paths the data port serves, and what may be sent twice (HTTP.md)."""
 
+from functools import lru_cache
+
 import attrs
 
 BARE = frozenset(
@@ -52,6 +54,7 @@ class Route:
 NOT_SERVED = Route(proxied=False)
 
 
+@lru_cache(maxsize=64)
 def route(method: str, path: str) -> Route:
     """``path`` without percent-encoding. TRACE would show the client the replica's key."""
     served = path.startswith("/v1/") or path in INFERENCE

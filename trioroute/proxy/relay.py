@@ -20,12 +20,13 @@ TOLD_MAX = 64 * 1024
 
 
 class Relay:
-    """Relays one response of an attempt. ``began``: the head may have reached the client."""
+    """Relays one response of an attempt. ``first`` is to be set before ``run``; ``began``: the
+    head may have reached the client."""
 
-    def __init__(self, attempt: Attempt, response: Answer, first: bytes) -> None:
+    def __init__(self, attempt: Attempt, response: Answer) -> None:
         self._attempt = attempt
         self._response = response
-        self._first = first
+        self.first = b""
         self._watched = attempt.watched
         self._send = attempt.passage.send
         self._outlet: Exchange | None = attempt.passage.scope["extensions"].get(OUTLET)
@@ -33,6 +34,11 @@ class Relay:
         self._event_stream = attempt.event_stream
         self._readable = attempt.readable
         self.began = False
+        self._headers = to_client(
+            response.headers,
+            [(b"x-request-id", attempt.passage.request_id.encode("ascii")), *attempt.own_headers()],
+            event_stream=attempt.event_stream,
+        )
 
     async def run(self) -> None:
         """Relay to the end. Raises BrokenEnding when the replica's end was not a clean one."""
@@ -43,7 +49,7 @@ class Relay:
         ending.first_byte_ms = self._now_ms()
         await self._start()
         attempt.passage.body = b""  # nothing is sent again from here on; streams last for minutes
-        chunk: bytes | None = self._first
+        chunk: bytes | None = self.first
         try:
             while chunk is not None:
                 tap.feed(chunk)
@@ -106,25 +112,17 @@ class Relay:
             if not (self._response.status == 200 and self._event_stream and self._readable):
                 await self._tell_in_the_stream(heartbeat)
             return
-        ours = [
-            (b"x-request-id", attempt.passage.request_id.encode("ascii")),
-            *attempt.own_headers(),
-        ]
-        headers = to_client(self._response.headers, ours, event_stream=self._event_stream)
         self.began = True
+        status = self._response.status
         await self._send(
-            {
-                "type": "http.response.start",
-                "status": self._response.status,
-                "headers": headers,
-            }
+            {"type": "http.response.start", "status": status, "headers": self._headers}
         )
 
     async def _tell_in_the_stream(self, heartbeat: Heartbeat) -> None:
         """The client was promised a 200 event stream before the replica answered otherwise."""
         stream = self._attempt.stream
         assert stream is not None
-        status, told = self._response.status, self._first
+        status, told = self._response.status, self.first
         with suppress(UpstreamError):
             while len(told) < TOLD_MAX and (more := await next_chunk(stream)) is not None:
                 told += more

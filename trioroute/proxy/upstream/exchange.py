@@ -127,4 +127,4 @@ class UpstreamExchange:
     async def _read_until_head(self) -> None:
         parser = self.parser
         while not parser.has_head:
-            parser.take_in(await self._wire.receive())
+            parser.take_in(await self._wire.receive(parser.wanted_bytes))

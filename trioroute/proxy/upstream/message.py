@@ -84,7 +84,7 @@ class UpstreamStream(httpx.AsyncByteStream):
             while not parser.parts and not parser.complete:
                 if self._wire is None:
                     raise httpx.StreamClosed
-                parser.take_in(await self._wire.receive())
+                parser.take_in(await self._wire.receive(parser.wanted_bytes))
         self._release_if_complete()
         if not parser.parts:
             raise StopAsyncIteration
@@ -101,7 +101,7 @@ class UpstreamStream(httpx.AsyncByteStream):
         if wire is None:
             raise httpx.StreamClosed
         with self._closed_unless_good:
-            data = wire.receive_now()
+            data = wire.receive_now(parser.wanted_bytes)
             if data is not None:
                 parser.take_in(data)
         self._release_if_complete()

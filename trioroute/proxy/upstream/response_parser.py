@@ -14,6 +14,14 @@ SILENT_BYTES = 64 * 1024
 """Bytes of chunk framing or trailers without one byte of body between them."""
 MAX_INFORMATIONAL = 8
 
+RECEIVE_BYTES = 64 * 1024
+FEW_BYTES = 8 * 1024
+"""Taken in one step of the event loop: mostly the first; the second while the body comes in chunks
+of a few bytes, each of which costs as much as a large one, and before that is known."""
+
+CROWD = 256
+"""Chunks of one receive after which the next is to be a small one."""
+
 
 class ResponseParser:
     """The state of one response. Feed it; look at the attributes."""
@@ -32,6 +40,8 @@ class ResponseParser:
         """Only the end of the connection ends this body."""
         self.spoiled = False
         """Set by the owner when the connection must not carry another request."""
+        self.wanted_bytes = FEW_BYTES
+        """What the next receive is to bring at most."""
         self.seen_bytes = False
         """At least one byte of a response came, informational ones included."""
         self._method = method
@@ -64,7 +74,7 @@ class ResponseParser:
         if not self.has_head and self._head_bytes > self._max_head_bytes:
             raise self._broken(f"the response head is over {self._max_head_bytes} bytes")
         if self.has_head and not self.complete:
-            self._bound_framing(len(data), len(self.parts) > before)
+            self._bound_framing(len(data), len(self.parts) - before)
 
     def take_in(self, data: bytes) -> None:
         """What one receive gave; empty: the replica closed its side. Raises as both."""
@@ -169,8 +179,9 @@ class ResponseParser:
         if self.has_head:
             self.complete = True
 
-    def _bound_framing(self, size: int, got_body: bool) -> None:
-        self._silent_bytes = 0 if got_body else self._silent_bytes + size
+    def _bound_framing(self, size: int, chunks: int) -> None:
+        self.wanted_bytes = FEW_BYTES if chunks > CROWD else RECEIVE_BYTES
+        self._silent_bytes = 0 if chunks else self._silent_bytes + size
         if self._silent_bytes > SILENT_BYTES:
             raise self._broken(f"over {SILENT_BYTES} bytes of chunk framing without a body byte")
 

@@ -16,7 +16,6 @@ import trio
 
 from trioroute.proxy.upstream.error import UpstreamError, from_os_error, from_stream_error
 
-RECEIVE_BYTES = 64 * 1024
 SEND_BYTES = 1 << 20
 """Given to the kernel in one step of the event loop, which takes up to a millisecond."""
 
@@ -52,10 +51,10 @@ class UpstreamWire(Protocol):
     async def send_all(self, data: memoryview) -> None:
         """Give the kernel everything. Raises UpstreamError."""
 
-    async def receive(self) -> bytes:
+    async def receive(self, most: int) -> bytes:
         """What one receive gives, empty at the end. Raises UpstreamError."""
 
-    def receive_now(self) -> bytes | None:
+    def receive_now(self, most: int) -> bytes | None:
         """The same without waiting; None if nothing is there. Raises UpstreamError."""
 
     @property
@@ -98,18 +97,18 @@ class PlainWire:
             except OSError as error:
                 raise from_os_error(error, f"sending to {self._origin}") from error
 
-    async def receive(self) -> bytes:
+    async def receive(self, most: int) -> bytes:
         """See UpstreamWire. Waits first: mostly nothing is there yet, and a relay must yield."""
         while True:
             await trio.lowlevel.wait_readable(self._socket)
-            data = self.receive_now()
+            data = self.receive_now(most)
             if data is not None:
                 return data
 
-    def receive_now(self) -> bytes | None:
+    def receive_now(self, most: int) -> bytes | None:
         """See UpstreamWire."""
         try:
-            return self._socket.recv(RECEIVE_BYTES)
+            return self._socket.recv(most)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -154,14 +153,14 @@ class TlsWire:
         except trio.BrokenResourceError as error:
             raise from_stream_error(error, f"sending to {self._origin}") from error
 
-    async def receive(self) -> bytes:
+    async def receive(self, most: int) -> bytes:
         """See UpstreamWire."""
         try:
-            return bytes(await self._stream.receive_some(RECEIVE_BYTES))
+            return bytes(await self._stream.receive_some(most))
         except trio.BrokenResourceError as error:
             raise from_stream_error(error, f"receiving from {self._origin}") from error
 
-    def receive_now(self) -> bytes | None:
+    def receive_now(self, most: int) -> bytes | None:
         """See UpstreamWire."""
         return None
 
