@@ -46,7 +46,7 @@ FLOORS = {
 # ``assembly`` and ``serve`` wire these; none knows another, whatever floor it is on.
 SEPARATE = frozenset({"proxy", "scrape", "discovery", "observe"})
 WITHOUT_PROXY = frozenset({"simulate", "tools", "engine"})
-TRIO_FILES = frozenset({"durability", "journal", "inline", "follow"})
+TRIO_FILES = frozenset({"durability", "journal", "inline", "follow", "turn"})
 SQLITE_FILES = frozenset({"sqlite", "schema", "segments"})
 
 

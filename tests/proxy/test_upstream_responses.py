@@ -225,7 +225,6 @@ async def test_an_answer_is_found_by_lower_case_names_and_keeps_order_and_double
 async def test_a_body_of_tiny_chunks_is_taken_a_little_at_a_time() -> None:
     """64 KiB of one-byte chunks in one receive held the event loop for 8 ms."""
     tiny, large = b"1\r\nx\r\n", b"8000\r\n" + b"y" * 0x8000 + b"\r\n"
-    steps: list[bytes] = []
 
     async def script(peer: Peer) -> None:
         await peer.request()
@@ -234,8 +233,7 @@ async def test_a_body_of_tiny_chunks_is_taken_a_little_at_a_time() -> None:
     async with replica(script) as r, transport_to(r.url) as t:
         answer = await t.exchange(Outgoing("GET", b"/v1/x", [(b"Host", b"replica")]))
         await trio.sleep(0.1)  # as much as the socket holds is there at each step
-        async for step in answer.stream:
-            steps.append(step)
+        steps = [step async for step in answer.stream]
     assert b"".join(steps) == 40_000 * b"x" + 20 * b"y" * 0x8000
     assert max(step.count(b"x") for step in steps) <= FEW_BYTES // len(tiny) + 1
     assert max(step.count(b"y") for step in steps) > 4 * FEW_BYTES, "large chunks are not held up"
