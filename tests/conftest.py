@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,15 @@ def _trust_one_authority() -> None:
     atexit.register(os.unlink, file.name)
 
 
+def _compile_once() -> None:
+    """Containers often set PYTHONDONTWRITEBYTECODE; then each of the thousand processes that the
+    tests start compiles trioroute again, a fifth of what its start takes."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
 _trust_one_authority()
+_compile_once()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What replay still tells of logs that are torn, holed, half written, or hardly begun."""
 
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from eventlog.segments import list_segments
+from eventlog.snapshots import DIRECTORY as SNAPSHOTS
 from eventlog.sqlite import SegmentLimits, SqliteStore
 from tests.replay.rig import STREAM, busy_day, written_log
 from tests.replay.test_command import data, run
@@ -66,17 +68,23 @@ DAMAGE = {
 }
 
 
-def damaged(directory: Path, damage: Callable[[Path], None]) -> Path:
-    log = written_log(directory / "log", busy_day(200))
+@pytest.fixture(scope="module")
+def day_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole one in one file; tests spoil copies of it."""
+    return written_log(tmp_path_factory.mktemp("day") / "log", busy_day(200))
+
+
+def damaged(day_log: Path, directory: Path, damage: Callable[[Path], None]) -> Path:
+    log = Path(shutil.copytree(day_log, directory / "log"))
     damage(log)
     return log
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_every_question_is_answered_or_refused_in_words(
-    tmp_path: Path, damage: Callable[[Path], None]
+    day_log: Path, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
-    log = damaged(tmp_path, damage)
+    log = damaged(day_log, tmp_path, damage)
     for question in QUESTIONS:
         result = run(log, *question)
         assert result.exit_code in (0, 1, 2), (question, result.output)
@@ -94,10 +102,10 @@ def test_every_question_is_answered_or_refused_in_words(
     ],
 )
 def test_an_incident_is_told_as_far_as_its_rows_go(
-    tmp_path: Path, damage: Callable[[Path], None], note: str, most_lost: int
+    day_log: Path, tmp_path: Path, damage: Callable[[Path], None], note: str, most_lost: int
 ) -> None:
-    whole = data(written_log(tmp_path / "whole", busy_day(200)), "--incident", "-1h")
-    told = data(damaged(tmp_path, damage), "--incident", "-1h")
+    whole = data(day_log, "--incident", "-1h")
+    told = data(damaged(day_log, tmp_path, damage), "--incident", "-1h")
     assert any(one.startswith(note) for one in told["notes"]), told["notes"]
     lost = whole["total"]["requests"] - told["total"]["requests"]
     assert 0 <= lost <= most_lost
@@ -122,28 +130,39 @@ def test_a_cause_behind_missing_rows_says_that_an_earlier_one_may_be_among_them(
     )
 
 
-def pruned(directory: Path, *, snapshots: bool, without: tuple[int, ...]) -> Path:
-    """A log of several segments, some of which are gone."""
+@pytest.fixture(scope="module")
+def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole one of several segments, with snapshots; tests prune copies of it."""
+    directory = tmp_path_factory.mktemp("long") / "log"
     entries = busy_day(900).log.entries
     store = SqliteStore.open(directory, sync="normal", limits=SegmentLimits(size_bytes=100_000))
     for at in range(0, len(entries), 50):
         store.append(STREAM, entries[at : at + 50], at)
     store.close()
-    if snapshots:
-        make_snapshots(directory)
-    segments = list_segments(directory)
-    assert len(segments) > 3
+    make_snapshots(directory)
+    assert len(list_segments(directory)) > 3
+    assert (directory / SNAPSHOTS).is_dir()
+    return directory
+
+
+def pruned(
+    long_log: Path, directory: Path, *, without: tuple[int, ...], snapshots: bool = True
+) -> Path:
+    """A copy some segments of which are gone."""
+    left_out = None if snapshots else shutil.ignore_patterns(SNAPSHOTS)
+    log = Path(shutil.copytree(long_log, directory, ignore=left_out))
+    segments = list_segments(log)
     for place in without:
         segments[place].path.unlink()
-    return directory
+    return log
 
 
 @pytest.mark.parametrize("snapshots", [True, False])
 @pytest.mark.parametrize("without", [(0, 1), (2,)])
 def test_a_pruned_log_is_told_as_far_as_it_goes(
-    tmp_path: Path, snapshots: bool, without: tuple[int, ...]
+    long_log: Path, tmp_path: Path, snapshots: bool, without: tuple[int, ...]
 ) -> None:
-    log = pruned(tmp_path / "log", snapshots=snapshots, without=without)
+    log = pruned(long_log, tmp_path / "log", snapshots=snapshots, without=without)
     for question in QUESTIONS:
         result = run(log, *question)
         assert result.exception is None or isinstance(result.exception, SystemExit), question
@@ -155,33 +174,34 @@ def test_a_pruned_log_is_told_as_far_as_it_goes(
 
 @pytest.mark.parametrize("question", [("--request", "q20"), ("--session", "s3"), ("--last", "1")])
 def test_rows_that_a_search_cannot_find_are_told_with_the_answer(
-    tmp_path: Path, question: tuple[str, ...]
+    long_log: Path, tmp_path: Path, question: tuple[str, ...]
 ) -> None:
-    whole = pruned(tmp_path / "whole", snapshots=True, without=())
-    assert "are not in the log" not in run(whole, *question).stderr
-    log = pruned(tmp_path / "holed", snapshots=True, without=(2,))
-    gone, following = list_segments(whole)[2:4]
+    assert "are not in the log" not in run(long_log, *question).stderr
+    log = pruned(long_log, tmp_path / "holed", without=(2,))
+    gone, following = list_segments(long_log)[2:4]
     result = run(log, *question)
     assert f"rows {gone.first} to {following.first - 1} are not in the log" in result.stderr
-    retired = pruned(tmp_path / "retired", snapshots=True, without=(0, 1))
+    retired = pruned(long_log, tmp_path / "retired", without=(0, 1))
     assert "are not in the log" not in run(retired, "--last", "1").stderr
 
 
 @pytest.mark.parametrize("question", [("--request", "q20"), ("--session", "s3")])
 def test_rows_that_miss_inside_a_segment_are_counted_beside_a_search(
-    tmp_path: Path, question: tuple[str, ...]
+    day_log: Path, long_log: Path, tmp_path: Path, question: tuple[str, ...]
 ) -> None:
-    whole = run(written_log(tmp_path / "whole", busy_day(200)), *question)
+    whole = run(day_log, *question)
     assert "lacks" not in whole.stderr
     for name, damage, count in (("hole", HOLE, 11), ("headless", HEADLESS, 200)):
-        result = run(damaged(tmp_path / name, damage), *question)
+        result = run(damaged(day_log, tmp_path / name, damage), *question)
         assert f"log-1.sqlite lacks {count} rows: what was told there is missing" in result.stderr
-    retired = pruned(tmp_path / "retired", snapshots=True, without=(0, 1))
+    retired = pruned(long_log, tmp_path / "retired", without=(0, 1))
     assert "lacks" not in run(retired, *question).stderr
 
 
-def test_a_retired_beginning_is_told_and_a_snapshot_tells_the_fleet(tmp_path: Path) -> None:
-    log = pruned(tmp_path / "log", snapshots=True, without=(0, 1))
+def test_a_retired_beginning_is_told_and_a_snapshot_tells_the_fleet(
+    long_log: Path, tmp_path: Path
+) -> None:
+    log = pruned(long_log, tmp_path / "log", without=(0, 1))
     told = data(log, "--incident", "-1h")
     assert told["notes"][0].startswith("the log begins at seq ")
     assert {lane["replica"] for lane in told["lanes"]} == {"a", "b", "c"}
@@ -217,7 +237,7 @@ def test_a_mistyped_or_shortened_request_is_answered_with_the_nearest(tmp_path: 
     assert "did you mean" not in run(log, "--request", "nothing-like-it").stderr
 
 
-def test_a_log_without_its_head_is_told_from_its_first_row(tmp_path: Path) -> None:
-    told = data(damaged(tmp_path, HEADLESS), "--incident", "-1h")
+def test_a_log_without_its_head_is_told_from_its_first_row(day_log: Path, tmp_path: Path) -> None:
+    told = data(damaged(day_log, tmp_path, HEADLESS), "--incident", "-1h")
     assert "what r1 did before r1/201 is not told" in told["notes"]
     assert told["total"]["requests"] > 50

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,15 +44,21 @@ def day() -> Rig:
     return busy_day(1200)
 
 
+@pytest.fixture(scope="module")
+def day_log(tmp_path_factory: pytest.TempPathFactory, day: Rig) -> Path:
+    """With snapshots; tests that change it take a copy."""
+    log = write_log(tmp_path_factory.mktemp("day") / "log", day.log.entries)
+    keep_snapshots(log, 400)
+    return log
+
+
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stretches, "STRETCH_ROWS", 200)
 
 
-def test_several_processes_find_what_one_finds(tmp_path: Path, day: Rig) -> None:
-    log = write_log(tmp_path / "true", day.log.entries)
-    keep_snapshots(log, 400)
-    assert judged(log, 2) == judged(log, 0)
+def test_several_processes_find_what_one_finds(tmp_path: Path, day: Rig, day_log: Path) -> None:
+    assert judged(day_log, 2) == judged(day_log, 0)
     numbers = [n for n, entry in enumerate(day.log.entries, 1) if entry.kind == "Dispatched"]
     log = write_log(tmp_path / "not", changed(day.log.entries, numbers[800], weight_m=7))
     keep_snapshots(log, 400)
@@ -59,12 +66,10 @@ def test_several_processes_find_what_one_finds(tmp_path: Path, day: Rig) -> None
 
 
 def test_processes_that_die_leave_the_rest_to_this_one(
-    tmp_path: Path, day: Rig, monkeypatch: pytest.MonkeyPatch
+    day_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = write_log(tmp_path / "log", day.log.entries)
-    keep_snapshots(log, 400)
     monkeypatch.setattr(processes, "_open", "".join)  # called with what it cannot join
-    assert judged(log, 2) == judged(log, 0)
+    assert judged(day_log, 2) == judged(day_log, 0)
 
 
 def test_a_log_that_grows_is_judged_up_to_where_it_was(tmp_path: Path, day: Rig) -> None:
@@ -87,11 +92,7 @@ def test_a_log_that_grows_is_judged_up_to_where_it_was(tmp_path: Path, day: Rig)
     assert len(told) >= 4
 
 
-def test_a_short_log_starts_no_process(
-    tmp_path: Path, day: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = write_log(tmp_path / "log", day.log.entries)
-    keep_snapshots(log, 400)
+def test_a_short_log_starts_no_process(day_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "cores", lambda: 4)
     started: list[int] = []
 
@@ -100,8 +101,8 @@ def test_a_short_log_starts_no_process(
         yield from ()
 
     monkeypatch.setattr(joined, "in_order", none)
-    with SqliteReader.open(log) as reader:
-        source = Source(reader, snapshots=Snapshots(log))
+    with SqliteReader.open(day_log) as reader:
+        source = Source(reader, snapshots=Snapshots(day_log))
         assert verify.verify(source).good
         assert started == []
         monkeypatch.setattr(verify, "WORTH_ROWS", 1000)
@@ -112,10 +113,9 @@ def test_a_short_log_starts_no_process(
 
 
 def test_the_command_warns_of_a_snapshot_that_is_false(
-    tmp_path: Path, day: Rig, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, day_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = write_log(tmp_path / "log", day.log.entries)
-    keep_snapshots(log, 400)
+    log = Path(shutil.copytree(day_log, tmp_path / "log"))
     true = run(log, "--verify", "--json")
     rewrite(log, 800, checked_at=999)
     monkeypatch.setattr(verify, "WORTH_ROWS", 1000)
@@ -140,13 +140,13 @@ def alive(pid: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks at /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_none_is_left_however_it_ends(tmp_path: Path, day: Rig, how: signal.Signals) -> None:
-    log = write_log(tmp_path / "log", day.log.entries)
+def test_none_is_left_however_it_ends(tmp_path: Path, day_log: Path, how: signal.Signals) -> None:
     script = tmp_path / "judge.py"
     script.write_text(JUDGE.replace("if __name__", "stretches.STRETCH_ROWS = 200\nif __name__"))
-    keep_snapshots(log, 400)
     with subprocess.Popen(
-        [sys.executable, str(script), str(log)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, str(script), str(day_log)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()

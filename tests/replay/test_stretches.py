@@ -1,6 +1,7 @@
 """A log judged in stretches, each by itself, is judged as one that is walked from its first row."""
 
 import random
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -41,10 +42,20 @@ def day() -> Rig:
     return busy_day(1000)
 
 
+@pytest.fixture(scope="module")
+def day_log(tmp_path_factory: pytest.TempPathFactory, day: Rig) -> Path:
+    return log_of(tmp_path_factory.mktemp("day"), day.log.entries)
+
+
+@pytest.fixture
+def log(day_log: Path, tmp_path: Path) -> Path:
+    """The day's log with its snapshots, for this test to spoil."""
+    return Path(shutil.copytree(day_log, tmp_path / "log"))
+
+
 def test_a_true_log_with_a_restart_is_joined_of_its_stretches(
-    tmp_path: Path, day: Rig, monkeypatch: pytest.MonkeyPatch
+    log: Path, day: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = log_of(tmp_path, day.log.entries)
     assert len(list(log.glob("log-*.sqlite"))) > 2
     found = in_stretches(log, monkeypatch)
     data = found.found[0]
@@ -102,9 +113,8 @@ def test_random_changes_of_random_rows_are_told_alike(
 
 
 def test_a_snapshot_of_another_state_is_not_trusted_and_named(
-    tmp_path: Path, day: Rig, monkeypatch: pytest.MonkeyPatch
+    log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = log_of(tmp_path, day.log.entries)
     rewrite(log, 3 * EVERY, checked_at=999)
     found = in_stretches(log, monkeypatch)
     assert found.false == [3 * EVERY]
@@ -112,10 +122,7 @@ def test_a_snapshot_of_another_state_is_not_trusted_and_named(
     assert found.found[0]["verified"]
 
 
-def test_many_that_are_false_end_the_cutting(
-    tmp_path: Path, day: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = log_of(tmp_path, day.log.entries)
+def test_many_that_are_false_end_the_cutting(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in (2, 4, 5, 6, 8):
         rewrite(log, place * EVERY, checked_at=999)
     found = in_stretches(log, monkeypatch)
@@ -123,9 +130,8 @@ def test_many_that_are_false_end_the_cutting(
 
 
 def test_a_snapshot_of_another_log_is_not_trusted(
-    tmp_path: Path, day: Rig, monkeypatch: pytest.MonkeyPatch
+    log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = log_of(tmp_path, day.log.entries)
     fold = fold_of(log, 2 * EVERY)
     head = attrs.evolve(fold.head, chain=bytes(16))
     Snapshots(log).write(Snapshot(head, FOLD, dump(fold.states)))
@@ -134,9 +140,8 @@ def test_a_snapshot_of_another_log_is_not_trusted(
 
 
 def test_snapshots_that_are_missing_damaged_or_of_another_release_are_passed_over(
-    tmp_path: Path, day: Rig, monkeypatch: pytest.MonkeyPatch
+    log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = log_of(tmp_path, day.log.entries)
     whole = in_stretches(log, monkeypatch).cut
     kept = Snapshots(log)
     kept.path(2 * EVERY).unlink()
@@ -166,9 +171,8 @@ def spoil(log: Path, seq: int, sql: str) -> None:
     ],
 )
 def test_a_damaged_or_missing_row_is_named_alike(
-    tmp_path: Path, day: Rig, seq: int, sql: str, monkeypatch: pytest.MonkeyPatch
+    log: Path, seq: int, sql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = log_of(tmp_path, day.log.entries)
     spoil(log, seq, sql)
     data = in_stretches(log, monkeypatch).found[0]
     assert (data["difference"]["what"], data["difference"]["seq"]) == ("damaged", seq)
@@ -176,9 +180,8 @@ def test_a_damaged_or_missing_row_is_named_alike(
 
 
 def test_pages_and_segments_that_are_gone_are_told_alike(
-    tmp_path: Path, day: Rig, monkeypatch: pytest.MonkeyPatch
+    log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = log_of(tmp_path, day.log.entries)
     segments = sorted(log.glob("log-*.sqlite"), key=lambda path: int(path.stem[4:]))
     last = segments[-1].read_bytes()
     for at in range(8192, len(last) - 4096, 3 * 4096):
@@ -189,9 +192,8 @@ def test_pages_and_segments_that_are_gone_are_told_alike(
 
 
 def test_a_log_whose_beginning_was_retired_begins_at_its_snapshot(
-    tmp_path: Path, day: Rig, monkeypatch: pytest.MonkeyPatch
+    log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = log_of(tmp_path, day.log.entries)
     segments = sorted(log.glob("log-*.sqlite"), key=lambda path: int(path.stem[4:]))
     first = int(segments[1].stem[4:])
     fold = fold_of(log, first - 1)
