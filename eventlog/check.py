@@ -209,7 +209,7 @@ def _pages(
             _tell_missing_end(file, max(reached + 1, file.first), last, walk)
         trouble = reader.trouble() if len(walk.found.bad) == told else ""
         if trouble:
-            reason = f"file: its rows can be read, its index or free space cannot: {trouble}"
+            reason = f"file: its rows can be read, an index or free space cannot: {trouble}"
             offset = page_named(file.path, trouble)
             part = str(file.path) if offset is not None else ""
             last = max(after, file.first)

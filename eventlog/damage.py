@@ -6,11 +6,8 @@ from pathlib import Path
 
 from eventlog.chain import is_chain
 from eventlog.errors import LogDamaged
-from eventlog.pages import header_fault, lying_rows, table_faults
+from eventlog.pages import header_fault, lying_rows, page_bytes_of, table_faults
 from eventlog.segments import SegmentReader
-
-PAGE_BYTES = 4096
-"""What segments are made with; a header that says otherwise is damaged."""
 
 _PAGE_NAMED = re.compile(r"\bpage (\d+)", re.IGNORECASE)
 
@@ -82,7 +79,7 @@ def page_named(path: Path, words: str) -> int | None:
     if header is not None:
         return header[0]
     named = _PAGE_NAMED.search(words)
-    return None if named is None else (int(named[1]) - 1) * PAGE_BYTES
+    return None if named is None else (int(named[1]) - 1) * page_bytes_of(path)
 
 
 def has_frames(path: Path) -> bool:

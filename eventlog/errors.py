@@ -142,4 +142,6 @@ class JournalFull(LogError):
 
 def gap(where: str, expected: int, found: int) -> LogDamaged:
     """What is raised where ``found`` is read and ``expected`` should come."""
+    if found < expected:
+        return LogDamaged(where, expected, f"order: row {found} stands in its place")
     return LogDamaged(where, expected, f"gap: {expected} to {found - 1} are missing")

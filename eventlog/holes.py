@@ -8,8 +8,8 @@ from eventlog.segments import SegmentFile
 
 
 def before_hole(numbers: Sequence[int], first: int) -> int:
-    """How many of ``numbers`` (ascending) run on from ``first`` without a hole."""
-    if not numbers or numbers[-1] - first + 1 == len(numbers):
+    """How many of ``numbers`` run on from ``first`` without a hole. They ascend but for damage."""
+    if list(numbers) == list(range(first, first + len(numbers))):
         return len(numbers)
     return next(i for i, number in enumerate(numbers) if number != first + i)
 

@@ -13,12 +13,17 @@ from pathlib import Path
 
 import attrs
 
-from eventlog.schema import APPLICATION_ID
+from eventlog.schema import APPLICATION_ID, PAGE_BYTES, PAGE_SIZES
 
 INNER, LEAF = 5, 13
 LAST_ROW = (1 << 63) - 1
 _HEADER_BYTES = 100
-_LEAST_PAGE, _USUAL_PAGE = 512, 4096
+_OF_A_TREE = frozenset({2, 5, 10, 13})
+"""With what pages of tables and indexes begin."""
+
+_LOOKED_AT = 1000
+"""How many pages are enough to tell their size."""
+
 _FIRST_OF_ROWS = 4
 """Pages 1 to 3 hold the schema and which migrations made it."""
 
@@ -63,7 +68,7 @@ def header_fault(path: Path) -> tuple[int, str] | None:
         if not any(header.startswith(value, offset) for value in values):
             return offset, f"{what} in the file's header is damaged"
     page_size, pages = _page_size(header), int.from_bytes(header[28:32])
-    if not _is_page_size(page_size):
+    if page_size not in PAGE_SIZES:
         return 16, "the page size in the file's header is damaged"
     if size < pages * page_size:
         return size, f"the file ends at {size} bytes, by its header it has {pages * page_size}"
@@ -72,12 +77,23 @@ def header_fault(path: Path) -> tuple[int, str] | None:
     return None
 
 
+def page_bytes_of(path: Path) -> int:
+    """The size of a segment's pages, also where its header does not tell. Raises OSError."""
+    with _pages(path) as pages:
+        return pages.size
+
+
 def _page_size(header: bytes) -> int:
-    return 1 << 16 if header[16:18] == b"\0\1" else int.from_bytes(header[16:18])
+    return int.from_bytes(header[16:18])
 
 
-def _is_page_size(size: int) -> bool:
-    return size >= _LEAST_PAGE and not size & (size - 1)
+def _likely_page_size(data: mmap.mmap) -> int:
+    """By which most pages begin as those of trees do."""
+    for size in sorted(PAGE_SIZES):
+        begins = data[size : _LOOKED_AT * size : size]
+        if sum(kind in _OF_A_TREE for kind in begins) > len(begins) * 3 // 4:
+            return size
+    return PAGE_BYTES
 
 
 def table_faults(path: Path, root: int, first: int, last: int, *, scan: bool) -> Iterator[Fault]:
@@ -108,11 +124,11 @@ def last_lying_row(path: Path) -> int:
 def _pages(path: Path) -> Iterator["_Pages"]:
     with path.open("rb") as file:
         if not file.seek(0, 2):
-            yield _Pages(b"", _LEAST_PAGE)
+            yield _Pages(b"", PAGE_BYTES)
             return
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             size = _page_size(data[:_HEADER_BYTES])
-            yield _Pages(data, size if _is_page_size(size) else _USUAL_PAGE)
+            yield _Pages(data, size if size in PAGE_SIZES else _likely_page_size(data))
 
 
 @attrs.frozen

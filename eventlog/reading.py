@@ -214,8 +214,8 @@ class SqliteReader:
 
     def _stream_version(self, stream: str) -> int:
         for file in reversed(self._files()):
-            if (versions := self._segment(file).versions(stream)) is not None:
-                return versions[1]
+            if (version := self._segment(file).last_version(stream)) is not None:
+                return version
         return 0
 
     def let_go(self, file: SegmentFile) -> None:
@@ -276,8 +276,7 @@ class SqliteReader:
         known = self._begins.get(key)
         if known is not None:
             return known
-        versions = self._segment(file).versions(stream)
-        begins = versions[0] if versions is not None else 0
+        begins = self._segment(file).first_version(stream) or 0
         if begins or not last:
             if len(self._begins) >= MAX_BEGINS:
                 self._begins.clear()

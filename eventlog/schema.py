@@ -14,6 +14,16 @@ APPLICATION_ID = 0x65766C67
 FORMAT = 1
 """SQLite's user_version: the log format this code writes and the newest it reads."""
 
+PAGE_BYTES = 8192
+"""The pages of a segment that is made today. What is left over at their ends is half of what it is
+with early ones, and a small commit writes one of them, which is no more than an early one and that
+of its index."""
+
+EARLY_PAGE_BYTES = 4096
+"""The pages of segments that have an index of stream and version as well; they stay as they are."""
+
+PAGE_SIZES = (PAGE_BYTES, EARLY_PAGE_BYTES)
+
 
 def check_format(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether ``path`` is a log with its table; false for a new, blank file.

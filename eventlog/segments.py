@@ -17,6 +17,7 @@ import attrs
 from eventlog.errors import LogDamaged, LogMissing
 from eventlog.record import Head, Record
 from eventlog.schema import check_format, log_error
+from eventlog.streams import StreamSearch
 
 BUSY_TIMEOUT_S = 1.0
 """How long a statement waits for a lock; the journal repeats a write that found no room."""
@@ -30,16 +31,10 @@ READ_BARE = (
     "SELECT seq, stream, version, kind, schema, at_ms, body FROM events"
     " WHERE seq > ? ORDER BY seq LIMIT ?"
 )
-READ_STREAM = (
-    f"SELECT {_COLUMNS} FROM events WHERE stream = ? AND version > ? ORDER BY version LIMIT ?"
-)
+# The + keeps SQLite from an index that segments once had: it would sort all rows of the stream.
+READ_STREAM = f"SELECT {_COLUMNS} FROM events WHERE seq >= ? AND +stream = ? ORDER BY seq LIMIT ?"
 
 HEAD = "SELECT seq, chain FROM events ORDER BY seq DESC LIMIT 1"
-# min and max in one SELECT would walk all rows of the stream; alone, each is one look-up.
-VERSIONS = (
-    "SELECT (SELECT min(version) FROM events WHERE stream = ?1),"
-    " (SELECT max(version) FROM events WHERE stream = ?1)"
-)
 FIRST_AT = "SELECT at_ms FROM events ORDER BY seq LIMIT 1"
 TIMES = (
     "SELECT (SELECT at_ms FROM events ORDER BY seq LIMIT 1),"
@@ -47,7 +42,6 @@ TIMES = (
 )
 COUNT = "SELECT count(*), (SELECT min(seq) FROM events), (SELECT max(seq) FROM events) FROM events"
 LAST_UNTIL = "SELECT seq FROM events WHERE at_ms <= ? ORDER BY seq DESC LIMIT 1"
-LAST_VERSION = "SELECT max(version) FROM events WHERE stream = ?"
 
 
 def search_sql(kinds: int, texts: int) -> str:
@@ -94,6 +88,7 @@ class SegmentReader:
         self._connection = connection
         self._immutable = immutable
         self._has_table = False
+        self._streams = StreamSearch(self._query, str(path))
 
     @classmethod
     def open(cls, path: Path) -> "SegmentReader":
@@ -176,7 +171,10 @@ class SegmentReader:
 
     def read_stream(self, stream: str, after: int, limit: int) -> list[Record]:
         """Rows of ``stream`` with ``version > after``."""
-        rows = self._query(READ_STREAM, stream, after, limit)
+        begin = self._streams.next_of(stream, after)
+        if begin is None:
+            return []
+        rows = self._query(READ_STREAM, begin.seq, stream, limit)
         return [Record(*row) for row in rows]
 
     def search(
@@ -205,14 +203,19 @@ class SegmentReader:
         rows = self._query(LAST_UNTIL, at_ms)
         return int(rows[0][0]) if rows else 0
 
-    def versions(self, stream: str) -> tuple[int, int] | None:
-        """First and last version of ``stream`` in this segment, None if it has no row here."""
-        rows = self._query(VERSIONS, stream)
-        return (rows[0][0], rows[0][1]) if rows and rows[0][0] is not None else None
+    def first_version(self, stream: str) -> int | None:
+        """The first version of ``stream`` in this segment, None if it has no row here."""
+        spot = self._streams.next_of(stream, 0)
+        return None if spot is None else spot.version
+
+    def last_version(self, stream: str) -> int | None:
+        """The last version of ``stream`` in this segment, None if it has no row here."""
+        spot = self._streams.last_of(stream)
+        return None if spot is None else spot.version
 
     def lacking(self, first: int) -> int:
         """How many rows are missing between ``first`` (0: the first there is) and the last one.
-        Counts the rows of the index: some 20 ms a million."""
+        Counts the cells of pages and looks at no row: some 80 ms of CPU a million."""
         rows = self._query(COUNT)
         count, least, most = rows[0] if rows else (0, None, None)
         return 0 if most is None else int(most) - (first or int(least)) + 1 - int(count)

@@ -47,7 +47,7 @@ class SqliteStore:
 
     Durable (E5) means after power loss with ``sync="full"`` (one fsync per append) and after a
     crash of this process with ``sync="normal"``. The place after the last successful append is
-    remembered and used if the next one continues there; the two unique keys refuse it if it is no
+    remembered and used if the next one continues there; its unique seq refuses it if it is no
     longer the end. After any failure the file itself is asked.
 
     At its limits the segment is closed and the next one begun, within ``append``. The next one is
@@ -172,12 +172,13 @@ class SqliteStore:
         self, segment: SegmentWriter, stream: str, entries: Sequence[Entry], expected: int
     ) -> Appended | int:
         """Append if ``expected`` is right, else give the actual version."""
+        # The head first: rows that somebody else adds after this look are refused by their seq.
+        head = segment.head() or self._reader.head()
         actual = segment.version(stream)
         if actual is None:
             actual = self._reader.stream_version(stream)  # an older segment's, which is closed
         if actual != expected:
             return actual
-        head = segment.head() or self._reader.head()
         return self._insert(segment, head, stream, entries, expected)
 
     def _insert(

@@ -3,12 +3,14 @@
 import shutil
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 
 import attrs
 
-from eventlog.errors import LogMissing
-from eventlog.segments import SegmentFile, list_segments, sqlite_errors
+from eventlog.errors import LogDamaged, LogMissing, StoreFailed
+from eventlog.record import Head
+from eventlog.segments import SegmentFile, SegmentReader, list_segments, sqlite_errors
 from eventlog.sqlite_segment import DRAFT, is_sealed, make_segment, remove_file, sync_directory
 
 
@@ -37,7 +39,7 @@ def copy_log(log: Path, target: Path) -> Copied:
         for file in files:
             done = file.first
             copy = target / file.path.name
-            if copy.exists() and is_sealed(file.path) and _same_size(copy, file.path):
+            if copy.exists() and is_sealed(file.path) and _is_copied(file.path, copy):
                 there.append(copy)
             else:
                 _copy(file, copy)
@@ -46,8 +48,18 @@ def copy_log(log: Path, target: Path) -> Copied:
     return Copied(tuple(new), tuple(there))
 
 
-def _same_size(one: Path, other: Path) -> bool:
-    return one.stat().st_size == other.stat().st_size
+def _is_copied(sealed: Path, copy: Path) -> bool:
+    """Whether all of a segment was copied: one that was open then may have had as many pages."""
+    if copy.stat().st_size != sealed.stat().st_size:
+        return False
+    with suppress(LogDamaged, StoreFailed):
+        return _head(copy) == _head(sealed)
+    return False
+
+
+def _head(path: Path) -> Head | None:
+    with closing(SegmentReader.open(path)) as reader:
+        return reader.head()
 
 
 def _copy(file: SegmentFile, copy: Path) -> None:

@@ -3,9 +3,12 @@
 Apart from schema.py, for readers need none of it, and sqlite_utils takes a tenth of a second to be
 imported.
 
-Only ``UNIQUE(stream, version)`` is indexed: it carries the append's check and stream reads, and
-every further index is paid for on each row written. A fold reads all rows anyway; a question by
-kind or time scans one segment (at most a few hundred MiB) in well under a second.
+Nothing is indexed but seq: every further index is paid for on each row written. Rows of a stream
+are found by halving (streams.py). A fold reads all rows anyway; a question by kind or time scans
+one segment (at most a few hundred MiB) in well under a second.
+
+Early segments have a UNIQUE(stream, version) and smaller pages. They are read and written on as
+they are, and a segment made today is read and written by what made those.
 """
 
 import sqlite3
@@ -15,7 +18,7 @@ from pathlib import Path
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
-from eventlog.schema import APPLICATION_ID, check_format
+from eventlog.schema import APPLICATION_ID, PAGE_BYTES, check_format
 
 log_migrations = Migrations("eventlog")
 
@@ -33,8 +36,7 @@ def _create_events(db: Database) -> None:
             at_ms INTEGER NOT NULL,
             seen INTEGER NOT NULL,
             body TEXT NOT NULL,
-            chain BLOB NOT NULL,
-            UNIQUE (stream, version)
+            chain BLOB NOT NULL
         ) STRICT
         """
     )
@@ -47,7 +49,8 @@ def prepare(connection: sqlite3.Connection, path: Path, views: Mapping[str, str]
 
     Raises NewerLog, LogDamaged (not an event log), ValueError (a view that cannot be).
     """
-    check_format(connection, path)
+    if not check_format(connection, path):
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     db = Database(connection)
     db.enable_wal()
     log_migrations.apply(db)

@@ -5,7 +5,7 @@ import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from eventlog.chain import chain_entries
 from eventlog.errors import StoreFailed
@@ -15,19 +15,19 @@ from eventlog.segments import (
     BUSY_TIMEOUT_S,
     FIRST_AT,
     HEAD,
-    LAST_VERSION,
     SegmentFile,
     has_wal,
     sqlite_errors,
 )
 from eventlog.sqlite_migrations import prepare
+from eventlog.streams import StreamSearch
 from eventlog.wal import BrokenTail, broken_behind
 
 Sync = Literal["full", "normal"]
 
-WAL_CHECKPOINT_PAGES = 1000
+WAL_CHECKPOINT_BYTES = 4 << 20
 WAL_KEPT_BYTES = 16 << 20
-"""The write-ahead log is folded back every 1000 pages (4 MiB), and cut to 16 MiB after a burst."""
+"""The write-ahead log is folded back every 4 MiB, and cut to 16 MiB after a burst."""
 
 SEAL_TIMEOUT_S = 0.1
 """How long sealing waits for readers; what could not be sealed is tried again later."""
@@ -40,7 +40,7 @@ DRAFT = ".new"
 """Added to the name of a segment that is being made."""
 
 ROW_BYTES, SLACK_BYTES = 150, 64 * 1024
-"""What a row takes beside its body, in the table and the index, with room; and a few pages more."""
+"""What a row takes beside its body, with room; and a few pages more."""
 
 ROWS_PER_INSERT = 64
 _COLUMNS = 9
@@ -80,6 +80,8 @@ class SegmentWriter:
         self._counted_bytes = self._added_bytes = 0
         """The size when SQLite was asked last, and what rows were added since, roughly."""
         self._page_bytes: int = connection.execute("PRAGMA page_size").fetchone()[0]
+        pages = WAL_CHECKPOINT_BYTES // self._page_bytes
+        connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
         self.size_bytes()
 
     @classmethod
@@ -92,7 +94,6 @@ class SegmentWriter:
                 connection.execute(f"PRAGMA synchronous = {full}")
                 lost = _lost_tail(connection, file.path)
                 prepare(connection, file.path, views)
-                connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_CHECKPOINT_PAGES}")
                 connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
                 writer = cls(file, connection)
                 writer.lost_tail = lost
@@ -164,8 +165,11 @@ class SegmentWriter:
 
     def version(self, stream: str) -> int | None:
         """The last version of ``stream`` in this segment."""
-        found: int | None = self._connection.execute(LAST_VERSION, (stream,)).fetchone()[0]
-        return found
+        spot = StreamSearch(self._query, str(self.file.path)).last_of(stream)
+        return None if spot is None else spot.version
+
+    def _query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, parameters).fetchall()
 
     def fold_back(self) -> None:
         """Write what can be written of the write-ahead log into the file, and make it durable."""

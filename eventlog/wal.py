@@ -12,6 +12,9 @@ from typing import BinaryIO
 
 import attrs
 
+from eventlog.pages import page_bytes_of
+from eventlog.schema import PAGE_SIZES
+
 _HEADER, _FRAME = struct.Struct(">8I"), struct.Struct(">6I")
 _LITTLE, _BIG = 0x377F0682, 0x377F0683
 LOOK_AGAIN_S = 0.1
@@ -40,11 +43,11 @@ def broken_tail(segment: Path) -> BrokenTail | None:
     Raises OSError.
     """
     part = segment.with_name(segment.name + "-wal")
-    found = _look(part)
+    found = _look(part, segment)
     if found is None:
         return None
     time.sleep(LOOK_AGAIN_S)
-    return found if _look(part) == found else None
+    return found if _look(part, segment) == found else None
 
 
 def broken_behind(segment: Path, frames: int) -> BrokenTail | None:
@@ -52,18 +55,18 @@ def broken_behind(segment: Path, frames: int) -> BrokenTail | None:
 
     Raises OSError.
     """
-    return _look(segment.with_name(segment.name + "-wal"), frames)
+    return _look(segment.with_name(segment.name + "-wal"), segment, frames)
 
 
-def _look(part: Path, known: int = 0) -> BrokenTail | None:
+def _look(part: Path, segment: Path, known: int = 0) -> BrokenTail | None:
     try:
         with part.open("rb") as file:
-            return _first_break(part, file, known)
+            return _first_break(part, file, segment, known)
     except FileNotFoundError:
         return None
 
 
-def _first_break(part: Path, file: BinaryIO, known: int) -> BrokenTail | None:
+def _first_break(part: Path, file: BinaryIO, segment: Path, known: int) -> BrokenTail | None:
     raw = file.read(_HEADER.size)
     if len(raw) < _HEADER.size:
         return None
@@ -71,7 +74,7 @@ def _first_break(part: Path, file: BinaryIO, known: int) -> BrokenTail | None:
     order = ">" if magic == _BIG else "<"
     sums = _checksum((0, 0), raw[:24], order)
     sound = magic in (_LITTLE, _BIG) and sums == (one, two)
-    page_bytes = page_bytes if page_bytes in _PAGE_SIZES else USUAL_PAGE
+    page_bytes = page_bytes if page_bytes in PAGE_SIZES else page_bytes_of(segment)
     holds_to = _HEADER.size + known * (_FRAME.size + page_bytes) if sound else 0
     whole, commits = sound, 0
     for number, (end, head, page) in enumerate(_frames(file, page_bytes)):
@@ -86,10 +89,6 @@ def _first_break(part: Path, file: BinaryIO, known: int) -> BrokenTail | None:
         elif not whole:
             commits += pages_after_commit > 0 and (told_salts == salts or not sound)
     return BrokenTail(part, holds_to, commits) if commits else None
-
-
-USUAL_PAGE = 4096
-_PAGE_SIZES = frozenset(1 << power for power in range(9, 17))
 
 
 def _frames(file: BinaryIO, page_bytes: int) -> Iterator[tuple[int, bytes, bytes]]:

@@ -14,20 +14,22 @@ import pytest
 from eventlog.check import Checked, check_log
 from eventlog.conformance import some_entries
 from eventlog.errors import LogError
-from eventlog.pages import header_fault
+from eventlog.pages import header_fault, page_bytes_of
 from eventlog.sqlite import SegmentLimits, SqliteStore
+from tests.eventlog.early import make_early_segment
 
 FLIPS = int(os.environ.get("EVENTLOG_FLIPS", "150"))
 ROWS, A_SEGMENT = 900, 300
-HEADER, PAGE = 100, 4096
+HEADER = 100
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three segments of 300 rows, with a view and two levels of pages."""
+    """Three segments of 300 rows, with a view and two levels of pages; the first was made early."""
     log = tmp_path_factory.mktemp("whole") / "log"
     views = {"numbers": "SELECT seq, body ->> 'n' AS n FROM events"}
     limits = SegmentLimits(size_bytes=1)
+    make_early_segment(log / "log-1.sqlite")
     with closing(SqliteStore.open(log, sync="normal", views=views, limits=limits)) as store:
         for n in range(0, ROWS, A_SEGMENT):
             store.append("a", some_entries(A_SEGMENT, n), n)
@@ -50,11 +52,12 @@ def rows_of(path: Path) -> list[tuple[object, ...]]:
 
 def damages(data: bytes, seed: int) -> Iterator[tuple[str, bytes]]:
     chance = random.Random(seed)
-    places = {"header": HEADER, "schema": PAGE, "anywhere": len(data)}
+    page = int.from_bytes(data[16:18])
+    places = {"header": HEADER, "schema": page, "anywhere": len(data)}
     for number in range(FLIPS):
         where = chance.choice([*places, "anywhere", "head of a page"])
         if where == "head of a page":
-            at = chance.randrange(len(data) // PAGE) * PAGE + chance.randrange(16)
+            at = chance.randrange(len(data) // page) * page + chance.randrange(16)
         else:
             at = chance.randrange(places[where])
         damaged = bytearray(data)
@@ -67,7 +70,7 @@ def damages(data: bytes, seed: int) -> Iterator[tuple[str, bytes]]:
             end = min(len(data), at + chance.randrange(1, 6000))
             damaged[at:end] = chance.randbytes(end - at)
         elif how == "zeros":
-            damaged[at // PAGE * PAGE : at // PAGE * PAGE + PAGE] = bytes(PAGE)
+            damaged[at // page * page : at // page * page + page] = bytes(page)
         else:
             del damaged[at:]
         yield f"{number}: {how} at {at}", bytes(damaged)
@@ -130,11 +133,12 @@ HEADS = {
 }
 
 
+@pytest.mark.parametrize("first", [1, 301])
 @pytest.mark.parametrize("at", HEADS)
 def test_a_damaged_header_is_named_by_its_byte_and_what_lies_behind_it_is_counted(
-    log: Path, at: int
+    log: Path, at: int, first: int
 ) -> None:
-    path = log / "log-301.sqlite"
+    path = log / f"log-{first}.sqlite"
     data = bytearray(path.read_bytes())
     data[at + 2 if at == 45 else at] ^= 0x81
     path.write_bytes(data)
@@ -143,7 +147,7 @@ def test_a_damaged_header_is_named_by_its_byte_and_what_lies_behind_it_is_counte
     assert fault[0] <= at
     assert HEADS[at] in fault[1]
     (bad,) = check_log(log).bad
-    assert (bad.first, bad.last, bad.part) == (301, 600, str(path))
+    assert (bad.first, bad.last, bad.part) == (first, first + 299, str(path))
     assert bad.offset == fault[0]
     assert HEADS[at] in bad.reason
     assert "300 of these rows lie in whole pages" in bad.reason
@@ -154,10 +158,10 @@ def root_of(path: Path) -> int:
         number: int = base.execute(
             "SELECT rootpage FROM sqlite_schema WHERE name = 'events'"
         ).fetchone()[0]
-    return (number - 1) * PAGE
+    return (number - 1) * page_bytes_of(path)
 
 
-@pytest.mark.parametrize("first", [301, 601])
+@pytest.mark.parametrize("first", [1, 301, 601])
 def test_a_damaged_root_is_named_and_the_rows_behind_it_are_counted(log: Path, first: int) -> None:
     path = log / f"log-{first}.sqlite"
     at = root_of(path)

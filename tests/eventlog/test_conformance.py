@@ -7,6 +7,7 @@ from eventlog.faults import FaultyStore
 from eventlog.memory import MemoryStore
 from eventlog.sqlite import SegmentLimits, SqliteStore
 from eventlog.store import Store
+from tests.eventlog.early import make_early_segment
 
 
 class TestMemoryStore(StoreConformance):
@@ -30,6 +31,13 @@ class TestSqliteStoreWithASegmentForEachAppend(StoreConformance):
     def open(self, directory: Path) -> Store:
         limits = SegmentLimits(size_bytes=1)
         return SqliteStore.open(directory / "log", sync="normal", limits=limits)
+
+
+class TestSqliteStoreThatGoesOnInAnEarlySegment(StoreConformance):
+    def open(self, directory: Path) -> Store:
+        if not (directory / "log").exists():
+            make_early_segment(directory / "log" / "log-1.sqlite")
+        return SqliteStore.open(directory / "log", sync="normal")
 
 
 class TestFaultyStoreWithoutFaults(StoreConformance):

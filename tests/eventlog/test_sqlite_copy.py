@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,23 @@ def test_a_log_is_copied_while_it_is_written(tmp_path: Path) -> None:
     assert sorted(path.suffix for path in target.iterdir()) == [".sqlite"] * len(
         list(target.iterdir())
     )
+
+
+def test_a_segment_that_was_copied_while_it_was_open_is_copied_again(tmp_path: Path) -> None:
+    """Also if it has as many pages as it had then."""
+    log, target = tmp_path / "log", tmp_path / "copy"
+    with closing(SqliteStore.open(log, sync="normal")) as store:
+        store.append("a", some_entries(3), 0)
+        copy_log(log, target)
+        store.append("a", some_entries(1, 3), 3)
+        store.limits = SegmentLimits(size_bytes=1)
+        store.append("a", some_entries(1, 4), 4)
+        closed, following = target / "log-1.sqlite", target / "log-5.sqlite"
+        assert closed.stat().st_size == (log / closed.name).stat().st_size
+        assert copy_log(log, target).new == (closed, following)
+        with SqliteReader.open(target) as copy:
+            assert copy.read() == store.read()
+        assert copy_log(log, target).there == (closed,)
 
 
 def test_a_copy_can_be_written_on(tmp_path: Path) -> None:

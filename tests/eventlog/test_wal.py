@@ -9,6 +9,7 @@ import pytest
 
 from eventlog.check import check_log
 from eventlog.conformance import some_entries
+from eventlog.schema import PAGE_BYTES
 from eventlog.sqlite import SqliteStore
 from eventlog.wal import broken_tail
 
@@ -34,7 +35,7 @@ def test_what_a_crash_left_is_whole(left: Path) -> None:
     assert check_log(left).rows == COMMITS * ROWS_EACH
     wal = left / f"{FILE}-wal"
     whole = wal.read_bytes()
-    wal.write_bytes(whole[: len(whole) - 4096 - 100])  # the last commit was not finished
+    wal.write_bytes(whole[: len(whole) - 100])  # the last commit was not finished
     assert broken_tail(left / FILE) is None
     assert check_log(left).bad == []
     assert check_log(left).rows == (COMMITS - 1) * ROWS_EACH
@@ -44,7 +45,7 @@ def test_a_flipped_bit_is_told_exactly_when_it_costs_commits(left: Path, tmp_pat
     whole = (left / f"{FILE}-wal").read_bytes()
     chance = random.Random(4)
     told = 0
-    last_frame = len(whole) - 4096 - 24
+    last_frame = len(whole) - PAGE_BYTES - 24
     for number in range(40):
         log = Path(shutil.copytree(left, tmp_path / str(number)))
         at = number if number < 32 else chance.randrange(last_frame)

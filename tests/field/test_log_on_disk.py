@@ -18,6 +18,7 @@ from eventlog import Entry, Head, StoreFailed
 from eventlog.chain import verify_chain
 from eventlog.conformance import read_all, some_entries
 from eventlog.record import same_entries
+from eventlog.schema import PAGE_BYTES
 from eventlog.sqlite import SqliteReader, SqliteStore
 from tests.field.site import OpenSite
 from tests.field.stub import Stub
@@ -32,7 +33,7 @@ from trioroute.settings import load
 
 ROOT = Path(__file__).parents[2]
 LOG, WAL = "log-1.sqlite", "log-1.sqlite-wal"
-FRAME = 4096 + 24
+FRAME = PAGE_BYTES + 24
 """A page of SQLite's write-ahead log and its header."""
 
 
@@ -132,8 +133,8 @@ def _rows(change: str) -> Callable[[Path], None]:
 
 def _zero_page(path: Path) -> None:
     with path.open("r+b") as file:
-        file.seek(path.stat().st_size // 2 // 4096 * 4096)
-        file.write(bytes(4096))
+        file.seek(path.stat().st_size // 2 // PAGE_BYTES * PAGE_BYTES)
+        file.write(bytes(PAGE_BYTES))
 
 
 COLUMNS = "(kind, schema, at_ms, seen, body, chain)"

@@ -11,6 +11,7 @@ import pytest
 from eventlog.errors import LogDamaged
 from eventlog.memory import MemoryStore
 from eventlog.record import Entry
+from eventlog.schema import PAGE_BYTES
 from eventlog.sqlite import SqliteReader, SqliteStore
 from tests.replay.rig import busy_day, changed, source_of, store_of
 from tests.rig import Rig
@@ -66,9 +67,11 @@ def test_a_row_changed_on_disk_is_named(tmp_path: Path) -> None:
     assert "chain" in found.difference.text
 
 
+@pytest.mark.parametrize("size", [PAGE_BYTES, PAGE_BYTES // 2])
 def test_a_page_that_cannot_be_read_is_named_by_its_first_row_after_those_before_it(
-    tmp_path: Path,
+    tmp_path: Path, size: int
 ) -> None:
+    """Or that can be read in part: a disk loses less than a page too."""
     with closing(SqliteStore.open(tmp_path / "log", sync="normal")) as store:
         store_of(busy_day(600).log.entries, store)
     path = tmp_path / "log" / "log-1.sqlite"
@@ -77,8 +80,8 @@ def test_a_page_that_cannot_be_read_is_named_by_its_first_row_after_those_before
         query = "SELECT chain FROM events WHERE seq = ?"
         chain = base.execute(query, (victim,)).fetchone()[0]
     data = bytearray(path.read_bytes())
-    begin = data.index(chain) // 4096 * 4096
-    data[begin : begin + 4096] = bytes(4096)
+    begin = data.index(chain) // size * size
+    data[begin : begin + size] = bytes(size)
     path.write_bytes(data)
     with SqliteReader.open(path) as reader:
         found = verify(Source(reader))
@@ -94,8 +97,8 @@ def test_a_damaged_head_is_a_finding_after_the_rows_before_it(tmp_path: Path) ->
         head = store.head()
     path = tmp_path / "log" / "log-1.sqlite"
     data = bytearray(path.read_bytes())
-    begin = data.index(head.chain) // 4096 * 4096
-    data[begin : begin + 4096] = bytes(4096)
+    begin = data.index(head.chain) // PAGE_BYTES * PAGE_BYTES
+    data[begin : begin + PAGE_BYTES] = bytes(PAGE_BYTES)
     path.write_bytes(data)
     with SqliteReader.open(path) as reader:
         with pytest.raises(LogDamaged):
