@@ -146,14 +146,12 @@ class Pump:
                 lane.chunk = chunk
                 self._give_back(lane)
             elif chunk:
-                lane.tap.feed(chunk)
-                lane.watched.enter("client_stall", now_ms)
                 unsent = lane.outlet.pass_on(chunk)
+                lane.tap.feed(chunk)  # not of a chunk that found no client: it was not told
+                lane.watched.since_ms = now_ms
                 if unsent:
                     lane.unsent = unsent
                     self._give_back(lane)
-                else:
-                    lane.watched.phase = "idle"
         except Exception as error:  # whatever it is, it ends one response and not the pump
             lane.error = error
             self._give_back(lane)

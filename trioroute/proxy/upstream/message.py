@@ -100,12 +100,24 @@ class UpstreamStream(httpx.AsyncByteStream):
         parser, wire = self._parser, self._wire
         if wire is None:
             raise httpx.StreamClosed
-        with self._closed_unless_good:
+        try:
             data = wire.receive_now(parser.wanted_bytes)
-            if data is not None:
-                parser.take_in(data)
-        self._release_if_complete()
+            if data is None:
+                return b""
+            parser.take_in(data)
+        except Exception as error:
+            self.close_for(error)
+            raise
+        if parser.complete:
+            self._release_if_complete()
         return parser.take() if parser.parts else b""
+
+    def close_for(self, error: BaseException) -> None:
+        """A step failed or was cancelled. By the time a body is read the request has been sent,
+        which an error is told."""
+        if isinstance(error, UpstreamError):
+            error.sent = True
+        self.close()
 
     def close(self) -> None:
         """Give up the rest: the connection is closed now. Plain, so it works while cancelled."""
@@ -128,8 +140,7 @@ class UpstreamStream(httpx.AsyncByteStream):
 
 @attrs.frozen(slots=True)
 class _ClosedUnlessGood:
-    """Around each step: what fails or is cancelled in it closes the stream. By the time a body is
-    read the request has been sent, which an error is told."""
+    """Around a step that waits: what fails or is cancelled in it closes the stream."""
 
     stream: UpstreamStream
 
@@ -137,11 +148,8 @@ class _ClosedUnlessGood:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            return
-        if isinstance(error, UpstreamError):
-            error.sent = True
-        self.stream.close()
+        if error is not None:
+            self.stream.close_for(error)
 
 
 @attrs.define(slots=True)

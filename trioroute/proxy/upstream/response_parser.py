@@ -74,7 +74,12 @@ class ResponseParser:
         if not self.has_head and self._head_bytes > self._max_head_bytes:
             raise self._broken(f"the response head is over {self._max_head_bytes} bytes")
         if self.has_head and not self.complete:
-            self._bound_framing(len(data), len(self.parts) - before)
+            chunks = len(self.parts) - before
+            self.wanted_bytes = FEW_BYTES if chunks > CROWD else RECEIVE_BYTES
+            if chunks:
+                self._silent_bytes = 0
+            else:
+                self._bound_framing(len(data))
 
     def take_in(self, data: bytes) -> None:
         """What one receive gave; empty: the replica closed its side. Raises as both."""
@@ -179,9 +184,8 @@ class ResponseParser:
         if self.has_head:
             self.complete = True
 
-    def _bound_framing(self, size: int, chunks: int) -> None:
-        self.wanted_bytes = FEW_BYTES if chunks > CROWD else RECEIVE_BYTES
-        self._silent_bytes = 0 if chunks else self._silent_bytes + size
+    def _bound_framing(self, size: int) -> None:
+        self._silent_bytes += size
         if self._silent_bytes > SILENT_BYTES:
             raise self._broken(f"over {SILENT_BYTES} bytes of chunk framing without a body byte")
 
