@@ -90,7 +90,7 @@ class SqliteReader:
 
     def read_bare(self, after: int, limit: int = 1000) -> list[tuple[Any, ...]]:
         """As ``read``, in a third of the time, for who needs neither ``seen`` nor ``chain``: each
-        row as seq, stream, version, kind, schema, at_ms and the body as text.
+        row as seq, stream, version, kind, schema, at_ms and body.
 
         Empty where ``read`` is to be asked: for a page that is damaged, has a hole, or is not of
         one segment. Raises StoreFailed, StoreClosed.

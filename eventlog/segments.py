@@ -28,7 +28,7 @@ _name = re.compile(r"log-([1-9][0-9]*)\.sqlite\Z")
 _COLUMNS = "seq, stream, version, kind, schema, at_ms, seen, CAST(body AS BLOB), chain"
 READ = f"SELECT {_COLUMNS} FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
 READ_BARE = (
-    "SELECT seq, stream, version, kind, schema, at_ms, body FROM events"
+    "SELECT seq, stream, version, kind, schema, at_ms, CAST(body AS BLOB) FROM events"
     " WHERE seq > ? ORDER BY seq LIMIT ?"
 )
 # The + keeps SQLite from an index that segments once had: it would sort all rows of the stream.
@@ -148,7 +148,7 @@ class SegmentReader:
             return self._before_damage(after, limit)
 
     def read_bare(self, after: int, limit: int) -> list[tuple[Any, ...]]:
-        """As ``read``, without ``seen`` and ``chain``, and the body as text."""
+        """As ``read``, without ``seen`` and ``chain``."""
         return self._query(READ_BARE, after, limit)
 
     def _before_damage(self, after: int, limit: int) -> list[Record]:

@@ -1,4 +1,7 @@
-"""Three records of one run under faults agree: the clients', the replicas' and the router's log."""
+"""Three records of one run under faults agree: the clients', the replicas' and the router's log.
+
+And what replay explains of it is what a naive reader derives from its raw rows.
+"""
 
 import json
 import os
@@ -16,10 +19,12 @@ import httpx
 
 from eventlog.sqlite import SqliteReader
 from tests.e2e.fleet import Fleet, RouterProcess, chat, wait_for
+from tests.replay.as_naive import compared
 from trioroute import events as e
 from trioroute.replay.read import Source
 
-CLIENTS = 8
+CLIENTS = 12
+DECISIONS = 1000
 LIMITS: dict[str, Any] = {
     "timeouts_first_byte": "1s",
     "timeouts_idle": "1s",
@@ -172,7 +177,7 @@ def struck(fleet: Fleet, router: RouterProcess) -> None:
 def test_clients_replicas_and_the_log_tell_the_same(fleet: Fleet) -> None:
     for name in ("gpu1", "gpu2", "gpu3"):
         fleet.engine(
-            "--decode-tokens-per-s=100",
+            "--decode-tokens-per-s=400",
             f"--access-log={fleet.directory / name}.access",
             name=name,
         )
@@ -190,6 +195,11 @@ def test_clients_replicas_and_the_log_tell_the_same(fleet: Fleet) -> None:
     assert {"reset", "fin"} & {*causes}, causes  # the kill, with or without a first byte before it
     assert ends["ok"] > 50, ends
     router.verify()
+    with closing(SqliteReader.open(router.log)) as reader:
+        explained = compared(Source(reader), DECISIONS)
+    assert len(explained) == DECISIONS
+    seen = Counter(one.state for told in explained for one in told.replicas)
+    assert {*seen} >= {"LIVE", "EJECTED", "PROBING", "DRAINING"}, seen
     told = json.loads(router.replay("--incident", "-1h", "--json").stdout)
     broken = sum(count for outcome, count in ends.items() if outcome in BROKEN)
     assert told["total"]["failed"] == broken

@@ -173,13 +173,27 @@ def test_a_log_that_is_being_written_is_read_without_disturbing(tmp_path: Path) 
     store.close()
 
 
-def test_since_is_for_a_replica_and_a_comparison_only(tmp_path: Path) -> None:
+def log_end(log: Path) -> int:
+    (moment,) = data(log, "--at", "-0s")
+    return int(moment["at_ms"])
+
+
+def test_since_and_until_are_for_some_questions_only(tmp_path: Path) -> None:
     log = written(tmp_path / "log", busy_day(100))
     late = data(log, "--replica", "a", "--since", "-5s")
     whole = data(log, "--replica", "a")
     assert 0 < sum(late["dispatches"].values()) < sum(whole["dispatches"].values())
     compared = data(log, "--compare", str(log), "--since", "-5s")
     assert compared["log"]["decisions"] == compared["other"]["decisions"] < 50
-    result = run(log, "--last", "3", "--since", "-5s")
-    assert result.exit_code == 2
-    assert "--since needs --replica or --compare" in result.stderr
+    early = data(log, "--replica", "a", "--until", "-5s")
+    assert sum(early["dispatches"].values()) > 30
+    assert early["since_ms"] is None
+    assert early["until_ms"] == log_end(log) - 5000
+    for option in ("--since", "--until"):
+        result = run(log, "--last", "3", option, "-5s")
+        assert result.exit_code == 2
+        assert f"{option} needs --replica, --compare or --what-if" in result.stderr
+    result = run(log, "--replica", "aa", "--since", "-5s")
+    assert result.exit_code == 1
+    assert "nothing is told of 'aa' since 2" in result.stderr
+    assert "did you mean 'a'?" in result.stderr

@@ -19,6 +19,7 @@ from tests.replay.test_command import run
 from tests.rig import Rig
 from trioroute.replay.compare import SURE, Compared, compare
 from trioroute.replay.significance import SAMPLE_MAX, Sample, means_apart, ranks_apart
+from trioroute.replay.within import Within
 
 SLOW = ",".join(f"replica={number},slow=4" for number in (1, 2, 3, 4))
 
@@ -221,7 +222,7 @@ def test_the_command_shows_both(tmp_path: Path) -> None:
 def test_only_the_end_of_each_log_is_compared_where_that_is_asked() -> None:
     one, other = source_of(played(600)[0]), source_of(played(900)[0])
     since_ms = (one.last().at_ms - 60_000, other.last().at_ms - 30_000)
-    told = compare(one, other, ("one", "other"), since_ms=since_ms)
+    told = compare(one, other, ("one", "other"), withins=(Within(since_ms[0]), Within(since_ms[1])))
     for source, side, begin_ms in zip((one, other), (told.log, told.other), since_ms, strict=True):
         rows = [row for row in source.records() if row.at_ms >= begin_ms]
         assert side.decisions == sum(row.kind == "Dispatched" for row in rows) > 3

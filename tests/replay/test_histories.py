@@ -16,6 +16,7 @@ from trioroute.replay.moment import tell_moment
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Past, Source
 from trioroute.replay.replica import tell_replica
 from trioroute.replay.session import read_secret, tell_session
+from trioroute.replay.within import Within
 
 SECRET, EARLY_SECRET = bytes(range(KEY_BYTES)), bytes(range(HEX_KEY_BYTES))
 
@@ -207,7 +208,7 @@ def test_a_replica_since_some_time_is_what_its_rows_tell_from_there_on() -> None
         for row in source.records(begin)
         if row.kind == "Dispatched" and orjson.loads(row.body)["replica"] == "c"
     }
-    told = tell_replica(source, "c", since_ms=since_ms)
+    told = tell_replica(source, "c", within=Within(since_ms))
     assert sum(told.dispatches.values()) == len(numbers) > 2
     assert sum(told.endings.values()) + told.in_flight == len(numbers)
     assert told.since_ms == since_ms
@@ -217,6 +218,6 @@ def test_a_replica_since_some_time_is_what_its_rows_tell_from_there_on() -> None
     assert late
     assert [line.place for line in told.history] == [line.place for line in late]
     with pytest.raises(NotFound, match="nothing is told of 'x' since 2"):
-        tell_replica(source, "x", since_ms=since_ms)
-    with pytest.raises(NotFound, match="no event is of 2"):
-        tell_replica(source, "c", since_ms=source.last().at_ms + 1)
+        tell_replica(source, "x", within=Within(since_ms))
+    with pytest.raises(NotFound, match="the log has no event since 2"):
+        tell_replica(source, "c", within=Within(source.last().at_ms + 1))

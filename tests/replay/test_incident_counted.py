@@ -31,7 +31,7 @@ def whole(source: Source, readers: int | None = None) -> Incident:
 
 def none_plain(rows: Iterable[Bare]) -> list[Run | Record]:
     return [
-        Record(seq, stream, version, kind, schema, at_ms, 0, body.encode(), b"")
+        Record(seq, stream, version, kind, schema, at_ms, 0, body, b"")
         for seq, stream, version, kind, schema, at_ms, body in rows
     ]
 

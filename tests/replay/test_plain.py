@@ -27,11 +27,11 @@ def runs_of(entries: tuple[Entry, ...]) -> list[Run | Record]:
 
 def rows_of(run: Run) -> Iterator[tuple[int, tuple[object, ...]]]:
     """By version, what a run tells of each of its rows."""
-    for move in run.moves:
+    for move in run.moves():
         yield move[0], move[1:]
     for fate, pins in run.pins.items():
-        for version, at_ms, dispatch in pins:
-            yield version, (at_ms, fate, dispatch)
+        for version, at_ms in zip(pins.versions, pins.times, strict=True):
+            yield version, (at_ms, fate)
 
 
 def as_told(entry: Entry) -> tuple[object, ...]:
@@ -42,7 +42,14 @@ def as_told(entry: Entry) -> tuple[object, ...]:
     if isinstance(event, Released):
         return entry.at_ms, event.dispatch, event.ttfb_ms, event.duration_ms
     body = orjson.loads(entry.body)
-    return entry.at_ms, (entry.kind, body["kind"], body["cause"]), body["dispatch"]
+    return entry.at_ms, (entry.kind, body["kind"], body["cause"])
+
+
+def check_decisions_of_pins(run: Run, entries: tuple[Entry, ...]) -> None:
+    for pins in run.pins.values():
+        bodies = [orjson.loads(entries[version - 1].body) for version in pins.versions]
+        made = [body["dispatch"] for body in bodies if body["dispatch"] is not None]
+        assert (pins.made, pins.first_made) == (len(made), made[0] if made else None)
 
 
 @pytest.mark.parametrize("entries", [ENTRIES, LEAST_WORK])
@@ -60,6 +67,7 @@ def test_runs_and_records_are_all_rows_and_tell_what_they_say(entries: tuple[Ent
         assert sorted(rows) == list(range(one.first, one.last + 1))
         for number, told in rows.items():
             assert told == as_told(entries[number - 1])
+        check_decisions_of_pins(one, entries)
         plain += len(rows)
         version = one.last
     assert version == len(entries)
@@ -93,13 +101,14 @@ def test_a_body_that_was_changed_is_plain_only_if_it_can_be_read(event: Event) -
             decode(changed.kind, changed.schema, changed.body)
 
 
-def test_another_schema_an_escape_and_letters_beyond_ascii_are_not_plain() -> None:
+def test_another_schema_is_not_plain_and_any_letters_are() -> None:
     one = next(entry for entry in ENTRIES if entry.kind == "Dispatched")
     event = decode(one.kind, one.schema, one.body)
     assert isinstance(event, Dispatched)
     assert plain(one)
     assert not plain(Entry(one.kind, one.schema + 1, one.at_ms, 0, one.body))
-    for model in ("ein\\\\e", "qwän", 'a\\"b'):
-        body = one.body.replace(event.model.encode(), model.encode())
-        decode(one.kind, one.schema, body)
-        assert not plain(entry_of(event, body))
+    for model in ("ein\\\\e", "qwän", 'a\\"b', "\\u00e4"):
+        changed = entry_of(event, one.body.replace(event.model.encode(), model.encode()))
+        (run,) = runs_of((changed,))
+        assert isinstance(run, Run)
+        assert dict(rows_of(run)) == {1: as_told(changed)}

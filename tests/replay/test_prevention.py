@@ -271,7 +271,9 @@ def test_a_refusal_when_there_was_room_again_is_not_explained() -> None:
     rig = Rig().live("a")
     rig.do(Refuse(at_ms=rig.at_ms, request_id="q", code="overloaded", model="m"))
     told = told_of(rig)
-    assert (told.prevention, told.refusals) == ((), {"overloaded": 1})
+    assert (told.hints, told.refusals) == ((), {"overloaded": 1})
+    (text,) = said(told)
+    assert "is not in the log, which tells neither how long it had waited" in text
 
 
 def test_nothing_prevents_refusals_without_replicas_nor_lost_requests() -> None:

@@ -5,20 +5,27 @@ import os
 import pty
 import select
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
 import pytest
 from click.testing import CliRunner
 
 from eventlog.memory import MemoryStore
+from eventlog.record import Entry
 from tests.replay.rig import STREAM, busy_day, source_of, store_of, written_log
 from tests.replay.test_command import run
+from tests.rig import Rig
 from trioroute.cli.replay import replay_command
-from trioroute.cli.replay_live import line_of, walk_by_keys, watch
+from trioroute.cli.replay_live import Keys, Walk, line_of, watch
 from trioroute.events.codec import KINDS
+from trioroute.policy.commands import Refuse
 from trioroute.projections.digest import digest
-from trioroute.replay.read import Past, Source
+from trioroute.replay import stepping
+from trioroute.replay.event_words import is_error
+from trioroute.replay.only import only_of
+from trioroute.replay.read import NotFound, Past, Source
 from trioroute.replay.stepping import BACK_ROWS, SOUGHT, Stepper
 
 
@@ -48,39 +55,116 @@ def test_the_state_after_a_row_is_the_same_whichever_way_one_came() -> None:
     assert stepper.seq == 1
 
 
-def test_keys_go_to_every_event_of_their_sort() -> None:
-    source = source_of(busy_day(200))
-    rows = [(row.seq, source.event(row)) for row in source.records()]
-    for key, kinds in {"e": {"Ejected"}, "s": {"Spilled"}, "r": {"Rebound"}}.items():
-        stepper, found = Stepper(source), []
-        while stepper.next(SOUGHT[key][1]):
-            found.append(stepper.seq)
-        assert found == [row.seq for row in source.records() if row.kind in kinds], key
+def with_errors() -> Rig:
+    """A busy day, with requests that clients saw fail and one that was refused."""
+    rig = busy_day(200)
+    for outcome in ("upstream_error", "client_gone", "idle_timeout"):
+        rig.finish(rig.go("s1"), outcome)
+    rig.do(Refuse(at_ms=rig.at_ms, request_id="q", code="overloaded", model="m"))
+    return rig
+
+
+def rows_met(stepper: Stepper, key: str) -> list[int]:
+    """All rows that a key leads to, forward from the first row, and back from the last."""
+    there, back = [], []
+    stepper.go_to(1)
+    while stepper.next(SOUGHT.get(key)):
+        there.append(stepper.seq)
+    stepper.go_to(stepper.source.last().seq)
+    while stepper.back(SOUGHT.get(key)):
+        back.append(stepper.seq)
+    last = stepper.source.last().seq
+    assert [seq for seq in there if seq != last] == [seq for seq in back[::-1] if seq != 1], key
+    return there
+
+
+@pytest.mark.parametrize("rows", [7, 1000])
+def test_keys_go_to_every_event_of_their_sort_and_back(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stepping, "SEARCH_ROWS", rows)
+    source = source_of(with_errors())
+    kinds = {"e": {"Ejected"}, "s": {"Spilled"}, "r": {"Rebound"}}
+    for key, wanted in kinds.items():
+        found = rows_met(Stepper(source), key)
+        assert found == [row.seq for row in source.records() if row.kind in wanted], key
         assert found, key
-    wanted = SOUGHT["x"][1]
-    errors = [seq for seq, event in rows if event is not None and wanted(event)]
-    kinds = {row.kind for row in source.records() if row.seq in errors}
-    assert kinds == {"Failed", "Orphaned"}
-    assert len(errors) == sum(row.kind in kinds for row in source.records())
+    errors = rows_met(Stepper(source), "x")
+    decoded = ((row, source.event(row)) for row in source.records())
+    assert errors == [row.seq for row, event in decoded if event is not None and is_error(event)]
+    kinds_met = {row.kind for row in source.records() if row.seq in errors}
+    assert kinds_met == {"Failed", "Orphaned", "Released", "Refused"}
 
 
-def keys(pressed: str) -> Callable[[], str]:
-    left = iter(pressed)
-    return lambda: next(left)
+def about(source: Source, name: str, session: bool) -> list[int]:
+    """The rows that are about a replica or session, by their bodies alone."""
+    found, ran = list[int](), set[int]()
+    for row in source.records():
+        body = orjson.loads(row.body)
+        ended = {body.get("dispatch"), *body.get("dispatches", ())}
+        if row.kind in ("Released", "Failed", "Orphaned"):
+            about = bool(ended & ran)
+        elif row.kind == "Dispatched":
+            if body["session" if session else "replica"] == name:
+                ran.add(row.version)
+            about = name in ([body["session"]] if session else [body["replica"], body["home"]])
+        elif session:
+            about = body.get("kind") == "session" and body.get("key") == name
+        else:
+            about = name in [body.get(field) for field in ("replica", "to", "previous")]
+        found += [row.seq] if about else []
+    return found
+
+
+@pytest.mark.parametrize(("name", "session"), [("c", False), ("s3", True)])
+def test_only_rows_of_a_replica_or_a_session_are_met(
+    tmp_path: Path, name: str, session: bool
+) -> None:
+    source = source_of(with_errors())
+    only = only_of(source, tmp_path, name)
+    assert only.sort == ("session" if session else "replica")
+    expected = about(source, name, session)
+    assert len(expected) > 20
+    assert rows_met(Stepper(source, only), "") == [seq for seq in expected if seq > 1]
+    spills = {row.seq for row in source.records() if row.kind == "Spilled"}
+    assert rows_met(Stepper(source, only), "s") == [seq for seq in expected if seq in spills]
+
+
+def test_a_name_that_is_in_no_row_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    rig = Rig().live("gpu1", "gpu2")
+    rig.use("s1")
+    with pytest.raises(
+        NotFound, match=r"no session 'gpu-1' .* are gpu1, gpu2; did you mean 'gpu1'"
+    ):
+        only_of(source_of(rig), tmp_path, "gpu-1")
+
+
+def walked(source: Source, seq: int, pressed: str, *names: str) -> None:
+    left, asked = iter(pressed), iter(names)
+    keys = Keys(lambda: next(left), lambda: next(asked))
+    Walk(Path("log"), Stepper(source), keys).by_keys(seq)
 
 
 def test_a_walk_shows_rows_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
     source = source_of(busy_day(60))
-    walk_by_keys(source, 1, keys("pnnpe?q"))
+    walked(source, 1, "pnnpe?q")
     text = capsys.readouterr().out
     assert "the log begins here" in text
     assert text.count("r1/2 ") == 2
     assert "c: EJECTED for at least 30 s: refused" in text
     assert text.count("n next, p back") == 2
-    walk_by_keys(source, source.last().seq, keys("nexq"))
+    walked(source, source.last().seq, "neE?q")
     text = capsys.readouterr().out
     assert "the log ends here" in text
     assert "no eject follows" in text
+    assert text.count("c: EJECTED for at least 30 s: refused") == 1
+    walked(source, 1, "E/n/eE/nq", "c", "nobody", "")
+    text = capsys.readouterr().out
+    assert "no eject is before this one" in text
+    assert "only what is about replica c" in text
+    assert "no replica and no session 'nobody' is in the log; its replicas are a, b, c" in text
+    assert "no eject of c is before this one" in text
+    assert "all rows" in text
 
 
 def test_every_event_of_a_log_has_words() -> None:
@@ -116,6 +200,28 @@ def test_watching_prints_what_comes_and_nothing_before(
     assert all(one["event"] == entries[one["seq"] - 1].kind for one in told)
 
 
+def test_watching_only_a_replica_or_a_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = busy_day(60).log.entries
+    for name, session in (("b", False), ("s3", True)):
+        store = MemoryStore()
+        store_of(entries[:40], store)
+        source, parts = Source(store), iter((entries[40:90], entries[90:]))
+        only = only_of(source, tmp_path, name)
+
+        def wait(parts: Iterator[list[Entry]] = parts, store: MemoryStore = store) -> None:
+            part = next(parts, None)
+            if part is None:
+                raise KeyboardInterrupt
+            store_of(part, store)
+
+        watch(source, as_data=True, wait=wait, only=only)
+        told = [json.loads(line)["seq"] for line in capsys.readouterr().out.splitlines()]
+        assert told == [seq for seq in about(source, name, session) if seq > 40]
+        assert told
+
+
 def test_keys_come_from_a_pipe_too(tmp_path: Path) -> None:
     log = written_log(tmp_path / "log", busy_day(60))
     asked = [str(log), "--step", "start"]
@@ -123,6 +229,11 @@ def test_keys_come_from_a_pipe_too(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "EJECTED for at least 30 s" in result.stdout
     assert result.stdout.count("n next, p back") == 2  # once for the "?", and the end is q
+    result = CliRunner().invoke(replay_command, [*asked, "--only", "c"], input="/b\nn/\nq")
+    assert result.exit_code == 0
+    assert "only what is about replica b" in result.stdout
+    assert "all rows" in result.stdout
+    assert run(log, "--last", "3", "--only", "c").exit_code == 2
     assert run(log, "--step", "end", "--json").exit_code == 2
     missing = run(log, "--step", "r1/99999")
     assert missing.exit_code == 1

@@ -1,11 +1,17 @@
 """``--what-if``, the exact part: every recorded decision again, under other settings."""
 
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 
+from eventlog.reading import SqliteReader
 from eventlog.record import Entry, Record
+from eventlog.snapshots import Snapshots
+from tests.replay.cut_logs import keep_snapshots, write_log
 from tests.replay.logs import naive_differences, played, source_of
 from tests.replay.rig import busy_day, changed, store_of
 from tests.rig import Rig
@@ -13,8 +19,10 @@ from trioroute.events import Dispatched, Event
 from trioroute.policy.decide import arrive_of, decide
 from trioroute.projections import State
 from trioroute.replay.acting import ON_THE_CHOICE, idle, why_not
-from trioroute.replay.read import Source
+from trioroute.replay.read import NotFound, Source
 from trioroute.replay.what_if import Exact, Onlooker, caveats, take_again
+from trioroute.replay.window import Window
+from trioroute.replay.within import Within
 from trioroute.settings import KNOWN_KEYS
 
 
@@ -139,6 +147,64 @@ def test_each_router_has_its_own_past() -> None:
     alone = [asked(busy_day(60, seed=n).log.entries, policy__slack__session=3) for n in (1, 2)]
     assert both.decisions == sum(one.decisions for one in alone)
     assert both.differ == sum(one.differ for one in alone) > 0
+
+
+CHANGE: dict[str, object] = {"policy.slack.session": 4}
+
+
+def in_thirds(log: Path) -> list[tuple[Exact, Window]]:
+    """The decisions of each third of a log's time, taken again by themselves."""
+    with SqliteReader.open(log) as reader:
+        source = Source(reader, snapshots=Snapshots(log))
+        begin, end = next(source.records()).at_ms, source.last().at_ms
+        cuts = [begin + (end - begin) * part // 3 for part in (1, 2)]
+        found = []
+        for since, until in zip((0, *cuts), (*[cut - 1 for cut in cuts], None), strict=True):
+            window = Window()
+            exact = take_again(source, CHANGE, window, within=Within(since, until))
+            found.append((exact, window))
+        return found
+
+
+def test_the_parts_of_a_log_add_up_to_the_whole(tmp_path: Path) -> None:
+    entries, _ = played()
+    log = write_log(tmp_path / "log", entries)
+    whole = asked(entries, policy__slack__session=4)
+    without = in_thirds(log)
+    keep_snapshots(log, len(entries) // 2)
+    for parts in (without, in_thirds(log)):
+        assert sum(exact.decisions for exact, _ in parts) == whole.decisions == 400
+        assert all(exact.decisions > 50 for exact, _ in parts)
+        assert sum(exact.events for exact, _ in parts) == whole.events == len(entries)
+        causes: Counter[str] = Counter()
+        for exact, _ in parts:
+            causes.update({name: one.count for name, one in exact.causes.items()})
+            assert exact.settings == whole.settings
+        assert causes == {name: one.count for name, one in whole.causes.items()}
+        assert parts[0][0].first == whole.first
+    assert [exact for exact, _ in without] == [exact for exact, _ in parts]
+    assert [one.requests for _, one in without] == [one.requests for _, one in parts]
+
+
+def test_requests_of_before_the_span_warm_a_simulation_up(tmp_path: Path) -> None:
+    entries, _ = played()
+    log = write_log(tmp_path / "log", entries)
+    for exact, window in in_thirds(log)[1:]:
+        assert window.begun is not None
+        early = [one for one in window.before if one.at_ms < exact.begin_ms]
+        assert len(early) > 50
+
+
+def test_a_span_without_a_row_is_not_found() -> None:
+    entries, _ = played()
+    source, end = source_of(entries), entries[-1].at_ms
+    for within, text in (
+        (Within(end + 1), "since"),
+        (Within(0, entries[0].at_ms - 1), "until"),
+        (Within(end + 1, end + 5), "between"),
+    ):
+        with pytest.raises(NotFound, match=f"the log has no event {text} 2.*it holds 2"):
+            take_again(source, CHANGE, Onlooker(), within=within)
 
 
 class Watched:

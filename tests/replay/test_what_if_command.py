@@ -12,6 +12,7 @@ from tests.replay.rig import store_of
 from tests.replay.test_rest import with_times
 from trioroute.cli.replay import replay_command
 from trioroute.events.views import VIEWS
+from trioroute.replay.clock import local_iso
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +102,15 @@ def test_one_question_at_a_time(log: Path) -> None:
     result = run(log, "policy.slack.session=4", more=("--verify",))
     assert result.exit_code == 2
     assert "--what-if and --verify" in result.stderr
+
+
+def test_only_a_span_is_asked_about(log: Path) -> None:
+    rows = [entry for entry in played(600)[0] if entry.kind == "Dispatched"]
+    middle = local_iso(rows[300].at_ms)
+    late = [row for row in rows if row.at_ms >= rows[300].at_ms]
+    text = run(log, "policy.slack.session=4", more=("--since", middle)).stdout
+    assert f"decisions of {middle[:19]} to " in text
+    assert f" of {len(late)} decisions would have been others" in text
+    result = run(log, "policy.slack.session=4", more=("--since", middle, "--until", "-100d"))
+    assert result.exit_code == 2
+    assert "FROM must be before TO" in result.stderr

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, Since
+from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, Asked
 from trioroute.cli.replay_source import CHECK_FAILED, failures, opened
 from trioroute.replay.clock import times_in_utc
 from trioroute.replay.read import CannotRead, Source
@@ -26,8 +26,8 @@ Examples:
   trioroute replay trioroute-log --verify
   trioroute replay trioroute-log --verify --rules-of-today
   trioroute replay trioroute-log --what-if policy.slack.session=4
-  trioroute replay trioroute-log --what-if policy.name=least-work
-  trioroute replay trioroute-log --watch
+  trioroute replay trioroute-log --what-if policy.name=least-work --since -1h
+  trioroute replay trioroute-log --watch --only gpu1
   trioroute replay trioroute-log --step -15m
   trioroute replay log-before --compare log-after
 """
@@ -50,6 +50,18 @@ _ANSWERS = {
     "step": (_LIVE, "step_answer"),
 }
 """Where each question is answered: only that is imported, for an answer should be quick."""
+
+
+_SPAN = ("replica", "compare", "what_if")
+_NEEDS = {
+    "markdown": (("incident",), " FROM/TO"),
+    "html": (("incident",), " FROM/TO"),
+    "rules_of_today": (("verify_all",), ""),
+    "since": (_SPAN, "; --incident takes FROM/TO"),
+    "until": (_SPAN, "; --incident takes FROM/TO"),
+    "only": (("watch", "step"), "; --replica and --session tell of one"),
+}
+"""The questions that an option goes with, and what helps with others."""
 
 
 @click.command("replay", epilog=_EXAMPLE)
@@ -88,7 +100,13 @@ _ANSWERS = {
 @click.option(
     "--since",
     metavar="TIME",
-    help="With --replica or --compare: only what came since then (-1h: the last hour of a log).",
+    help="With --replica, --compare or --what-if: only what came since then (-1h: the last hour).",
+)
+@click.option("--until", metavar="TIME", help="With those: only what came until then.")
+@click.option(
+    "--only",
+    metavar="NAME",
+    help="With --watch or --step: only what is about one replica or session.",
 )
 @click.option("--json", "as_data", is_flag=True, help="The same as JSON.")
 @click.option("--markdown", is_flag=True, help="The --incident as Markdown.")
@@ -110,6 +128,8 @@ def replay_command(
     lenient: bool,
     rules_of_today: bool,
     since: str | None,
+    until: str | None,
+    only: str | None,
     **what: Any,  # noqa: ANN401 - the questions, by option name
 ) -> None:
     """Explain and prove what the router decided, from its log.
@@ -118,28 +138,23 @@ def replay_command(
     Without a question: the last 20 decisions. Exit codes: 0 ok, 1 a check failed or nothing was
     found, 2 wrong usage or a log that cannot be read.
     """
-    asked = [name for name, value in what.items() if value not in (None, False, ())]
-    if len(asked) > 1:
-        options = " and ".join(f"--{name.removesuffix('_all').replace('_', '-')}" for name in asked)
-        raise click.UsageError(f"one question at a time: {options} were given")
-    question = asked[0] if asked else "last"
-    for option, given in (("--markdown", markdown), ("--html", html is not None)):
-        if given and question != "incident":
-            raise click.UsageError(f"{option} needs --incident FROM/TO")
-    if rules_of_today:
-        if question != "verify_all":
-            raise click.UsageError("--rules-of-today needs --verify")
-        what[question] = RULES_OF_TODAY
-    if question in ("replica", "compare"):
-        what[question] = Since(what[question], since)
-    elif since is not None:
-        raise click.UsageError("--since needs --replica or --compare; --incident takes FROM/TO")
+    question = _question(what)
+    _check_options(
+        question,
+        markdown=markdown,
+        html=html,
+        rules_of_today=rules_of_today,
+        since=since,
+        until=until,
+        only=only,
+    )
     if as_data and markdown:
         raise click.UsageError("--json and --markdown are two forms of one answer: choose one")
     if as_data and question == "step":
         raise click.UsageError("--step is for a terminal and has no --json; see --watch --json")
+    asked = Asked(RULES_OF_TODAY if rules_of_today else what[question], since, until, only)
     with failures(), times_in_utc(utc), opened(log, lenient) as source:
-        found = _answer(question, source, log, what[question])
+        found = _answer(question, source, log, asked)
         if html is not None and found.page is not None:
             _write(html, found.page())
         _print(found, as_data=as_data, markdown=markdown)
@@ -147,11 +162,30 @@ def replay_command(
         sys.exit(CHECK_FAILED)
 
 
-def _answer(question: str, source: Source, log: Path, asked: object) -> Answer:
+def _question(what: dict[str, Any]) -> str:
+    """The one that was asked. Raises UsageError where there are more."""
+    asked = [name for name, value in what.items() if value not in (None, False, ())]
+    if len(asked) > 1:
+        options = " and ".join(map(_option, asked))
+        raise click.UsageError(f"one question at a time: {options} were given")
+    return asked[0] if asked else "last"
+
+
+def _option(name: str) -> str:
+    return f"--{name.removesuffix('_all').replace('_', '-')}"
+
+
+def _check_options(question: str, **given: object) -> None:
+    for name, value in given.items():
+        questions, hint = _NEEDS[name]
+        if value not in (None, False) and question not in questions:
+            needed = " or ".join(", ".join(map(_option, questions)).rsplit(", ", 1))
+            raise click.UsageError(f"{_option(name)} needs {needed}{hint}")
+
+
+def _answer(question: str, source: Source, log: Path, asked: Asked) -> Answer:
     module, name = _ANSWERS[question]
-    answer: Callable[[Source, Path, object], Answer] = getattr(
-        importlib.import_module(module), name
-    )
+    answer: Callable[[Source, Path, Asked], Answer] = getattr(importlib.import_module(module), name)
     return answer(source, log, asked)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from trioroute.replay.clock import parse_point
 from trioroute.replay.present import console_for
 from trioroute.replay.read import Source
+from trioroute.replay.within import ALL, Within
 
 RULES_OF_TODAY = "rules of today"
 """How ``--verify`` is asked to count what would be decided otherwise."""
@@ -29,19 +29,21 @@ class Answer:
 
 
 @attrs.frozen
-class Since:
-    """What is asked of the rows since ``time``, None: of all."""
+class Asked:
+    """What is asked of the rows between two times, None: from the first one, to the last one; or of
+    those about ``only`` one replica or session, None: of all."""
 
-    what: str
-    time: str | None
+    what: Any
+    since: str | None = None
+    until: str | None = None
+    only: str | None = None
 
-
-def since_of(source: Source, asked: Since) -> int:
-    """The time in milliseconds, 0 for none; ``-1h`` is before the log's own last event.
-
-    Raises BadQuestion, NotFound for an empty log.
-    """
-    return 0 if asked.time is None else parse_point(asked.time, source.last().at_ms)
+    def within(self, source: Source) -> Within:
+        """``-1h`` is before the log's own last event. Raises BadQuestion, NotFound for an empty
+        log."""
+        if self.since is None and self.until is None:
+            return ALL
+        return Within.parse(self.since, self.until, source.last().at_ms)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from trioroute.cli.replay_answer import Answer, Since, shown_progress, since_of
+from trioroute.cli.replay_answer import Answer, Asked, shown_progress
 from trioroute.cli.replay_source import tell_lacking
 from trioroute.replay.clock import now_ms, parse_point
 from trioroute.replay.explain import tell, tell_all
@@ -23,15 +23,15 @@ from trioroute.replay.told import DecisionRow, as_json
 LAST_DEFAULT = 20
 
 
-def decision_answer(source: Source, log: Path, text: str) -> Answer:
-    stream, number = parse_decision(source, text)
+def decision_answer(source: Source, log: Path, asked: Asked) -> Answer:
+    stream, number = parse_decision(source, asked.what)
     told = tell(source, stream, number)
     return Answer(as_json(told), lambda: present_told(console_for(), told, now_ms()))
 
 
-def request_answer(source: Source, log: Path, request_id: str) -> Answer:
+def request_answer(source: Source, log: Path, asked: Asked) -> Answer:
     tell_lacking(source)
-    numbers = numbers_of_request(source, request_id)
+    numbers = numbers_of_request(source, asked.what)
     told = [one for stream in numbers for one in tell_all(source, stream, numbers[stream])]
 
     def show() -> None:
@@ -44,25 +44,25 @@ def request_answer(source: Source, log: Path, request_id: str) -> Answer:
     return Answer([as_json(one) for one in told], show)
 
 
-def session_answer(source: Source, log: Path, key: str) -> Answer:
+def session_answer(source: Source, log: Path, asked: Asked) -> Answer:
     tell_lacking(source)
-    told = tell_session(source, key, read_secret(log))
+    told = tell_session(source, asked.what, read_secret(log))
     return Answer(as_json(told), lambda: present_session(console_for(), told, now_ms()))
 
 
-def replica_answer(source: Source, log: Path, asked: Since) -> Answer:
+def replica_answer(source: Source, log: Path, asked: Asked) -> Answer:
     from trioroute.replay.replica import tell_replica  # here: no other question reads ahead
 
-    since_ms = since_of(source, asked)
+    within = asked.within(source)
     with shown_progress() as bar:
         told = tell_replica(
-            source, asked.what, lambda done, of: bar("reading the log", done, of), since_ms
+            source, asked.what, lambda done, of: bar("reading the log", done, of), within
         )
     return Answer(as_json(told), lambda: present_replica(console_for(), told))
 
 
-def at_answer(source: Source, log: Path, text: str) -> Answer:
-    moments = tell_moment(source, parse_point(text, source.last().at_ms))
+def at_answer(source: Source, log: Path, asked: Asked) -> Answer:
+    moments = tell_moment(source, parse_point(asked.what, source.last().at_ms))
 
     def show() -> None:
         for moment in moments:
@@ -76,8 +76,8 @@ def _print_decisions(rows: Sequence[DecisionRow]) -> None:
     console.print(decision_table(rows, now_ms(), console.width))
 
 
-def last_answer(source: Source, log: Path, most: int | None) -> Answer:
-    rows = last_decisions(source, most or LAST_DEFAULT)
+def last_answer(source: Source, log: Path, asked: Asked) -> Answer:
+    rows = last_decisions(source, asked.what or LAST_DEFAULT)
     if not rows:
         raise NotFound("the log holds no decision yet")
     return Answer(

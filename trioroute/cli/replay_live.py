@@ -6,17 +6,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import click
 from rich.console import Console
 
 from eventlog.record import Record
-from trioroute.cli.replay_answer import Answer
+from trioroute.cli.replay_answer import Answer, Asked
 from trioroute.events import Event
 from trioroute.replay.clock import local_iso, parse_point
 from trioroute.replay.event_words import event_words, is_error
 from trioroute.replay.explain import seen_at
 from trioroute.replay.find import parse_decision
 from trioroute.replay.followed import as_fields
+from trioroute.replay.only import Only, only_of
 from trioroute.replay.present import console_for, replica_table, say
 from trioroute.replay.read import NotFound, Source, decision_name
 from trioroute.replay.stepping import SOUGHT, Stepper, find_seq
@@ -27,7 +29,10 @@ POLL_S = 0.5
 QUIET = ("Scraped", "Checked")
 """Kinds that ``--watch`` passes over: they come every few seconds and decide nothing."""
 
-_KEYS = "n next, p back, e/s/r/x next eject/spill/rebind/error, q quit"
+_KEYS = (
+    "n next, p back, e/s/r/x next eject/spill/rebind/error, E/S/R/X the one before, "
+    "/ only one replica or session, q quit"
+)
 
 
 def line_of(record: Record, event: Event | None) -> str:
@@ -36,8 +41,15 @@ def line_of(record: Record, event: Event | None) -> str:
     return f"{local_iso(record.at_ms)[:23]}  {place:<10} {record.kind:<12} {words}"
 
 
-def watch(source: Source, *, as_data: bool, wait: Callable[[], None] | None = None) -> None:
-    """Print every event from now on until it is interrupted (``wait`` may end it)."""
+def watch(
+    source: Source,
+    *,
+    as_data: bool,
+    wait: Callable[[], None] | None = None,
+    only: Only | None = None,
+) -> None:
+    """Print every event from now on, or those about ``only``, until it is interrupted (``wait`` may
+    end it)."""
     console = console_for()
     pause = wait or (lambda: time.sleep(POLL_S))
     seq = source.reader.head().seq
@@ -45,11 +57,16 @@ def watch(source: Source, *, as_data: bool, wait: Callable[[], None] | None = No
         while True:
             for record in source.records(seq):
                 seq = record.seq
-                if record.kind not in QUIET:
-                    _show(console, record, source.event(record), as_data=as_data)
+                event = source.event(record)
+                if record.kind not in QUIET and _is_about(only, record, event):
+                    _show(console, record, event, as_data=as_data)
             pause()
     except KeyboardInterrupt:
         return
+
+
+def _is_about(only: Only | None, record: Record, event: Event | None) -> bool:
+    return only is None or (event is not None and only.concerns(record, event))
 
 
 def _show(console: Console, record: Record, event: Event | None, *, as_data: bool) -> None:
@@ -78,11 +95,12 @@ def start_of(source: Source, text: str) -> int:
     return seq
 
 
-def step(source: Source, text: str) -> None:
-    """Walk from PLACE on, one key a step, until q. From a pipe the keys are its letters, and its
-    end is q."""
-    seq = start_of(source, text)
-    walk_by_keys(source, seq, click.getchar if sys.stdin.isatty() else _piped_key)
+@attrs.frozen
+class Keys:
+    """Where a walk is told what to do: one key a time, and a name behind ``/``."""
+
+    key: Callable[[], str]
+    name: Callable[[], str]
 
 
 def _piped_key() -> str:
@@ -92,55 +110,95 @@ def _piped_key() -> str:
     return key
 
 
-def walk_by_keys(source: Source, seq: int, key: Callable[[], str]) -> None:
-    """The walk itself; ``key`` gives one key a time."""
-    console, stepper = console_for(), Stepper(source)
-    stepper.go_to(seq)
-    _stand(console, stepper)
-    say(console, _KEYS, "dim")
-    while True:
-        pressed = key()
-        if pressed in ("q", "\x03", "\x04", ""):
+_TERMINAL = Keys(click.getchar, lambda: input("only: ").strip())
+_PIPE = Keys(_piped_key, lambda: sys.stdin.readline().strip())
+
+
+def step(source: Source, log: Path, text: str, name: str | None = None) -> None:
+    """Walk from PLACE on, one key a step, until q. From a pipe the keys are its letters, and its
+    end is q."""
+    seq = start_of(source, text)
+    only = None if name is None else only_of(source, log, name)
+    walk = Walk(log, Stepper(source, only), _TERMINAL if sys.stdin.isatty() else _PIPE)
+    walk.by_keys(seq)
+
+
+@attrs.define
+class Walk:
+    """A walk through a log by hand."""
+
+    log: Path
+    stepper: Stepper
+    keys: Keys
+    console: Console = attrs.field(factory=console_for)
+
+    def by_keys(self, seq: int) -> None:
+        """From row ``seq`` on, until it is ended."""
+        self.stepper.go_to(seq)
+        self._stand()
+        say(self.console, _KEYS, "dim")
+        while True:
+            pressed = self.keys.key()
+            if pressed in ("q", "\x03", "\x04", ""):
+                return
+            if pressed == "/":
+                self._look_at(self.keys.name())
+            elif not self._obey(pressed):
+                say(self.console, _KEYS, "dim")
+
+    def _obey(self, pressed: str) -> bool:
+        """Do what a key asks for; whether it asks for anything."""
+        stepper, only = self.stepper, self.stepper.only
+        of = "" if only is None else f" of {only.name}"
+        if pressed in ("n", " ", "\r", "\n"):
+            moved, missing = stepper.next(), f"no row{of} follows" if of else "the log ends here"
+        elif pressed == "p":
+            missing = f"no row{of} is before this one" if of else "the log begins here"
+            moved = stepper.back()
+        elif pressed in SOUGHT:
+            sought = SOUGHT[pressed]
+            moved, missing = stepper.next(sought), f"no {sought.name}{of} follows"
+        elif pressed.lower() in SOUGHT:
+            sought = SOUGHT[pressed.lower()]
+            moved, missing = stepper.back(sought), f"no {sought.name}{of} is before this one"
+        else:
+            return False
+        if moved:
+            self._stand()
+        else:
+            say(self.console, missing, "yellow")
+        return True
+
+    def _look_at(self, name: str) -> None:
+        """From now on only rows about ``name``; empty: all."""
+        try:
+            self.stepper.only = only_of(self.stepper.source, self.log, name) if name else None
+        except NotFound as error:
+            say(self.console, str(error), "yellow")
             return
-        if not _obey(console, stepper, pressed):
-            say(console, _KEYS, "dim")
+        only = self.stepper.only
+        what = "all rows" if only is None else f"only what is about {only.sort} {only.name}"
+        say(self.console, what, "dim")
+
+    def _stand(self) -> None:
+        stepper, record = self.stepper, self.stepper.record
+        if record is None:
+            return
+        state = stepper.pasts[record.stream].state
+        self.console.print()
+        say(self.console, line_of(record, stepper.event), "bold")
+        seen = [seen_at(state, name, record.at_ms) for name in state.fleet.replicas]
+        self.console.print(replica_table(seen))
 
 
-def _obey(console: Console, stepper: Stepper, pressed: str) -> bool:
-    """Do what a key asks for; whether it asks for anything."""
-    if pressed in ("n", " ", "\r", "\n"):
-        moved, missing = stepper.next(), "the log ends here"
-    elif pressed == "p":
-        moved, missing = stepper.back(), "the log begins here"
-    elif pressed in SOUGHT:
-        name, wanted = SOUGHT[pressed]
-        moved, missing = stepper.next(wanted), f"no {name} follows"
-    else:
-        return False
-    if moved:
-        _stand(console, stepper)
-    else:
-        say(console, missing, "yellow")
-    return True
-
-
-def _stand(console: Console, stepper: Stepper) -> None:
-    record = stepper.record
-    if record is None:
-        return
-    state = stepper.pasts[record.stream].state
-    console.print()
-    say(console, line_of(record, stepper.event), "bold")
-    console.print(replica_table([seen_at(state, n, record.at_ms) for n in state.fleet.replicas]))
-
-
-def watch_answer(source: Source, log: Path, _: bool) -> Answer:
+def watch_answer(source: Source, log: Path, asked: Asked) -> Answer:
+    only = None if asked.only is None else only_of(source, log, asked.only)
     return Answer(
         None,
-        lambda: watch(source, as_data=False),
-        lines=lambda: watch(source, as_data=True),
+        lambda: watch(source, as_data=False, only=only),
+        lines=lambda: watch(source, as_data=True, only=only),
     )
 
 
-def step_answer(source: Source, log: Path, text: str) -> Answer:
-    return Answer(None, lambda: step(source, text))
+def step_answer(source: Source, log: Path, asked: Asked) -> Answer:
+    return Answer(None, lambda: step(source, log, asked.what, asked.only))

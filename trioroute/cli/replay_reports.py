@@ -5,7 +5,7 @@ from typing import Any
 
 from eventlog.snapshots import Snapshots
 from trioroute.cli.failures import warn
-from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, Since, shown_progress, since_of
+from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, Asked, shown_progress
 from trioroute.cli.replay_source import opened
 from trioroute.cli.what_if import answer, read_changes
 from trioroute.replay.clock import parse_span
@@ -23,12 +23,12 @@ from trioroute.replay.told import as_json
 from trioroute.replay.verify import Difference, Verified, verify
 
 
-def verify_answer(source: Source, log: Path, how: str | bool) -> Answer:
+def verify_answer(source: Source, log: Path, asked: Asked) -> Answer:
     with shown_progress() as told:
         found = verify(
             source,
             lambda done, total: told("verifying", done, total),
-            rules_of_today=how == RULES_OF_TODAY,
+            rules_of_today=asked.what == RULES_OF_TODAY,
         )
     for seq in found.false_snapshots:
         warn(
@@ -43,15 +43,15 @@ def verify_answer(source: Source, log: Path, how: str | bool) -> Answer:
     )
 
 
-def what_if_answer(source: Source, log: Path, texts: tuple[str, ...]) -> Answer:
-    changes = read_changes(texts)
+def what_if_answer(source: Source, log: Path, asked: Asked) -> Answer:
+    changes = read_changes(asked.what)
     with shown_progress() as told:
-        found = answer(source, changes, told)
+        found = answer(source, changes, told, asked.within(source))
     return Answer(what_if_data(found), lambda: present_what_if(console_for(), found))
 
 
-def incident_answer(source: Source, log: Path, text: str) -> Answer:
-    from_ms, to_ms = parse_span(text, source.last().at_ms)
+def incident_answer(source: Source, log: Path, asked: Asked) -> Answer:
+    from_ms, to_ms = parse_span(asked.what, source.last().at_ms)
     with shown_progress() as bar:
         told = tell_incident(
             source, from_ms, to_ms, lambda done, of: bar("reading the span", done, of)
@@ -64,7 +64,7 @@ def incident_answer(source: Source, log: Path, text: str) -> Answer:
     )
 
 
-def compare_answer(source: Source, log: Path, asked: Since) -> Answer:
+def compare_answer(source: Source, log: Path, asked: Asked) -> Answer:
     other = asked.what
     with opened(Path(other), source.lenient) as second, shown_progress() as told:
         found = compare(
@@ -72,7 +72,7 @@ def compare_answer(source: Source, log: Path, asked: Since) -> Answer:
             second,
             (str(log), other),
             lambda done, of: told("comparing", done, of),
-            (since_of(source, asked), since_of(second, asked)),
+            (asked.within(source), asked.within(second)),
         )
     return Answer(as_json(found), lambda: present_compared(console_for(), found))
 

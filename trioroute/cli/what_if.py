@@ -10,6 +10,7 @@ from trioroute.replay.read import BadQuestion, Source
 from trioroute.replay.rest import simulate_rest
 from trioroute.replay.what_if import caveats, take_again
 from trioroute.replay.window import Window
+from trioroute.replay.within import ALL, Within
 from trioroute.settings import KNOWN_KEYS, SettingsError, with_changes
 
 Told = Callable[[str, int, int], None]
@@ -35,13 +36,18 @@ def read_changes(texts: Sequence[str]) -> dict[str, object]:
     return changes
 
 
-def answer(source: Source, changes: dict[str, object], told: Told) -> WhatIf:
-    """Both parts of the answer. Raises BadQuestion, CannotRead, NotFound for an empty log."""
+def answer(source: Source, changes: dict[str, object], told: Told, within: Within = ALL) -> WhatIf:
+    """Both parts of the answer, for the decisions of a span. Raises BadQuestion, CannotRead,
+    NotFound where there is none."""
     window = Window()
     source.last()
     try:
         exact = take_again(
-            source, changes, window, lambda done, of: told("taking decisions again", done, of)
+            source,
+            changes,
+            window,
+            lambda done, of: told("taking decisions again", done, of),
+            within,
         )
     except SettingsError as error:
         raise BadQuestion("; ".join(str(problem) for problem in error.problems)) from None
@@ -51,6 +57,7 @@ def answer(source: Source, changes: dict[str, object], told: Told) -> WhatIf:
             Changed(key=key, recorded=_value(in_force, key), changed=_value(changed, key))
             for key in changes
         ),
+        within=None if within == ALL else within,
         notes=(*idle(changes), *caveats(exact, changes)),
         exact=exact,
         rest=simulate_rest(window, changes, told),

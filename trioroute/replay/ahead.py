@@ -11,10 +11,10 @@ import attrs
 from eventlog.errors import LogDamaged
 from eventlog.reading import SqliteReader
 from eventlog.record import Record
-from trioroute.replay.clock import local_iso
 from trioroute.replay.plain import Bare, Run, bare, plain_runs
 from trioroute.replay.processes import free_cores, in_order
-from trioroute.replay.read import PAGE, NotFound, Source
+from trioroute.replay.read import PAGE, Source
+from trioroute.replay.within import Within
 
 PART_ROWS = 10_000
 """Rows that are read at a time, some two megabytes of them."""
@@ -58,15 +58,14 @@ def parts(source: Source, after: int, until: int, readers: int | None = None) ->
         after = last
 
 
-def rows_since(
-    source: Source, since_ms: int, progress: Callable[[int, int], None] | None
+def rows_within(
+    source: Source, within: Within, progress: Callable[[int, int], None] | None = None
 ) -> Iterator[Run | Record]:
-    """All rows that the log has now, those from the first one of ``since_ms`` on; ``progress`` is
-    told the rows done and the rows in all.
+    """The rows that are asked for; ``progress`` is told the rows done and the rows in all.
 
-    Raises what the reader raises.
+    Raises NotFound where there is none, and what the reader raises.
     """
-    begin, end = begin_of(source, since_ms), source.reader.head().seq
+    begin, end = within.rows(source)
     for part in parts(source, begin, end):
         for row in part.rows:
             if isinstance(row, Hole):
@@ -74,18 +73,6 @@ def rows_since(
             yield row
         if progress is not None:
             progress(part.until - begin, end - begin)
-
-
-def begin_of(source: Source, since_ms: int) -> int:
-    """The row before the first one of ``since_ms`` (0: of the log). Raises NotFound if there is no
-    such row, but for an empty log."""
-    oldest, end = source.reader.read(0, 1), source.reader.head().seq
-    begin = oldest[0].seq - 1 if oldest else end
-    if since_ms:
-        begin = max(begin, source.reader.last_until(since_ms - 1))
-        if begin == end:
-            raise NotFound(f"no event is of {local_iso(since_ms)} or later")
-    return begin
 
 
 def read_part(source: Source, after: int, until: int) -> Part:

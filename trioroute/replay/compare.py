@@ -16,12 +16,13 @@ from trioroute.events import (
     Released,
     Spilled,
 )
-from trioroute.replay.ahead import begin_of, rows_since
+from trioroute.replay.ahead import rows_within
 from trioroute.replay.incident.told import TimeStep
 from trioroute.replay.incident.traffic import Traffic
 from trioroute.replay.plain import Run
 from trioroute.replay.read import Source
 from trioroute.replay.significance import BLOCKS, Sample, means_apart, ranks_apart
+from trioroute.replay.within import ALL, Within
 
 _KINDS = frozenset(
     {
@@ -132,7 +133,7 @@ class _Counted:
     def run(self, run: Run) -> None:
         """As ``take``, of each of many plain rows."""
         begin, stream, traffic = run.seq - run.first, run.stream, self.traffic
-        for row in run.moves:
+        for row in run.moves():
             seq = begin + row[0]
             if len(row) == 6:
                 traffic.first((stream, row[0]), seq, row[2], row[3], row[4])
@@ -146,9 +147,8 @@ class _Counted:
         for fate, pins in run.pins.items():
             count = {"Spilled": traffic.spill, "Rebound": traffic.rebind}.get(fate[0])
             if count is not None:
-                count(
-                    fate[2], begin + run.first, begin + run.last, [begin + row[0] for row in pins]
-                )
+                places = [begin + version for version in pins.versions]
+                count(fate[2], begin + run.first, begin + run.last, places)
 
     def share(self, name: str) -> list[float]:
         """Of each block's decisions, the share that a row of the table counts."""
@@ -170,18 +170,14 @@ def compare(
     other: Source,
     names: tuple[str, str],
     progress: Progress | None = None,
-    since_ms: tuple[int, int] = (0, 0),
+    withins: tuple[Within, Within] = (ALL, ALL),
 ) -> Compared:
-    """Read both logs once, each from its time of ``since_ms`` on. Raises NotFound where there is
-    nothing to read, CannotRead."""
-    ends = source.last(), other.last()
-    begins = begin_of(source, since_ms[0]), begin_of(other, since_ms[1])
-    rows = [end.seq - begin for end, begin in zip(ends, begins, strict=True)]
+    """Read both logs once, of each what is ``within``. Raises NotFound where there is nothing to
+    read, CannotRead."""
+    rows = [_count(log, within) for log, within in zip((source, other), withins, strict=True)]
     told = progress or (lambda done, of: None)
-    first, log = _read(source, names[0], since_ms[0], lambda done: told(done, sum(rows)))
-    second, after = _read(
-        other, names[1], since_ms[1], lambda done: told(rows[0] + done, sum(rows))
-    )
+    first, log = _read(source, names[0], withins[0], lambda done: told(done, sum(rows)))
+    second, after = _read(other, names[1], withins[1], lambda done: told(rows[0] + done, sum(rows)))
     tested = ranks_apart(first.ttfb, second.ttfb)
     return Compared(
         log=log,
@@ -193,13 +189,20 @@ def compare(
     )
 
 
+def _count(source: Source, within: Within) -> int:
+    source.last()  # raises for an empty log
+    after, until = within.rows(source)
+    return until - after
+
+
 def _read(
-    source: Source, name: str, since_ms: int, progress: Callable[[int], None]
+    source: Source, name: str, within: Within, progress: Callable[[int], None]
 ) -> tuple[_Counted, Side]:
-    end, begin = source.last(), source.reader.read(begin_of(source, since_ms), 1)[0]
+    after, until = within.rows(source)
+    begin, end = source.reader.read(after, 1)[0], source.reader.read(until - 1, 1)[0]
     rows = max(1, -(-(end.seq - begin.seq + 1) // BLOCKS))
     counted = _Counted(Traffic(begin.seq, rows, [TimeStep(at_ms=0) for _ in range(BLOCKS)]))
-    for row in rows_since(source, since_ms, lambda done, of: progress(done)):
+    for row in rows_within(source, within, lambda done, of: progress(done)):
         if isinstance(row, Run):
             counted.run(row)
         elif row.kind in _KINDS and (event := source.event(row)) is not None:

@@ -6,11 +6,13 @@ import attrs
 from rich.console import Console
 from rich.text import Text
 
+from trioroute.replay.clock import local_iso
 from trioroute.replay.present import replica_table, say, step_words, table, work_table
 from trioroute.replay.present_rest import present_rest
 from trioroute.replay.rest import Rest
 from trioroute.replay.told import as_json
 from trioroute.replay.what_if import Exact, FirstDifference, Side
+from trioroute.replay.within import Within
 
 
 @attrs.frozen(kw_only=True)
@@ -24,9 +26,10 @@ class Changed:
 
 @attrs.frozen(kw_only=True)
 class WhatIf:
-    """The whole answer."""
+    """The whole answer; ``within`` None: of the whole log."""
 
     changes: tuple[Changed, ...]
+    within: Within | None
     notes: tuple[str, ...]
     exact: Exact
     rest: Rest
@@ -39,6 +42,8 @@ def what_if_data(told: WhatIf) -> dict[str, Any]:
         "changes": [as_json(one) for one in told.changes],
         "notes": list(told.notes),
         "exact": {
+            "begin_ms": exact.begin_ms,
+            "end_ms": exact.end_ms,
             "events": exact.events,
             "decisions": exact.decisions,
             "differ": exact.differ,
@@ -57,6 +62,9 @@ def present_what_if(console: Console, told: WhatIf) -> None:
         say(console, f"what if   {one.key} = {one.changed} (recorded: {one.recorded})", "bold")
     for note in told.notes:
         say(console, f"note      {note}", "yellow")
+    if told.within is not None:
+        begin, end = local_iso(told.exact.begin_ms), local_iso(told.exact.end_ms)
+        say(console, f"decisions of {begin[:19]} to {end[:19]}")
     _counts(console, told.exact)
     if told.exact.first is not None:
         console.print()

@@ -1,6 +1,6 @@
 """The story of a replica: its health, and the dispatches it got."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from difflib import get_close_matches
 
@@ -8,12 +8,12 @@ import attrs
 
 from eventlog.record import Record
 from trioroute.events import Dispatched, Ejected, Event, Failed, Orphaned, Released
-from trioroute.replay.ahead import rows_since
-from trioroute.replay.clock import local_iso
+from trioroute.replay.ahead import rows_within
 from trioroute.replay.incident.evidence import Evidence
-from trioroute.replay.plain import Run
+from trioroute.replay.plain import CODE, DISPATCH, END, WIDTH, Run, Send
 from trioroute.replay.read import ENDINGS, NotFound, Source, decision_name
 from trioroute.replay.told import Line, ReplicaTold
+from trioroute.replay.within import ALL, Within
 from trioroute.replay.words import health_words
 
 LINES_MAX = 1000
@@ -39,6 +39,7 @@ class _Story:
     open: set[tuple[str, int]] = attrs.field(factory=set)
     evidence: Evidence = attrs.field(factory=Evidence)
     others: dict[str, None] = attrs.field(factory=dict)
+    sends: list[Send] = attrs.field(factory=list)
 
     def health(self, record: Record, event: Event) -> None:
         name = getattr(event, "replica", "")
@@ -68,15 +69,24 @@ class _Story:
             self.left_out += 1
 
     def run(self, run: Run) -> None:
-        for move in run.moves:
-            if len(move) == 6:
-                if move[2] == self.name:
-                    self.dispatches[move[5]] = self.dispatches.get(move[5], 0) + 1
-                    self.open.add((run.stream, move[0]))
-            elif (run.stream, move[2]) in self.open:
-                self.open.remove((run.stream, move[2]))
-                self.evidence.fine(self.name)
-                self.endings["ok"] = self.endings.get("ok", 0) + 1
+        if run.sends is not self.sends:
+            self.sends = run.sends
+            self.others.update(dict.fromkeys(replica for replica, _, _ in run.sends))
+        mine = {
+            code: reason
+            for code, (replica, _, reason) in enumerate(run.sends)
+            if replica == self.name
+        }
+        moves = list(zip(run.cells[CODE::WIDTH], run.cells[DISPATCH::WIDTH], strict=True))
+        for code, times in Counter(code for code, _ in moves if code in mine).items():
+            self.dispatches[mine[code]] = self.dispatches.get(mine[code], 0) + times
+        stream = run.stream
+        self.open.update((stream, number) for code, number in moves if code in mine)
+        ended = self.open.intersection((stream, number) for code, number in moves if code == END)
+        if ended:
+            self.open -= ended
+            self.evidence.fine(self.name)
+            self.endings["ok"] = self.endings.get("ok", 0) + len(ended)
 
     def take(self, record: Record, event: Event) -> None:
         if record.kind in _HEALTH:
@@ -110,25 +120,26 @@ def tell_replica(
     source: Source,
     name: str,
     progress: Callable[[int, int], None] | None = None,
-    since_ms: int = 0,
+    within: Within = ALL,
 ) -> ReplicaTold:
-    """All of a replica's history, or that since some time, with the dispatches that came since then
-    and how they ended. Raises NotFound (naming the replicas there are), CannotRead."""
+    """All of a replica's history, or that of some time, with the dispatches that came in it and how
+    they ended there. Raises NotFound (naming the replicas there are), CannotRead."""
     story = _Story(name)
     name_bytes = name.encode()
-    for row in rows_since(source, since_ms, progress):
+    for row in rows_within(source, within, progress):
         if isinstance(row, Run):
             story.run(row)
         elif _concerns(row, name_bytes, story) and (event := source.event(row)) is not None:
             story.take(row, event)
-    if not story.lines and not story.dispatches and since_ms:
-        since = local_iso(since_ms)
-        raise NotFound(f"nothing is told of {name!r} since {since}: ask without --since")
+    if not story.lines and not story.dispatches and within != ALL:
+        hint = _near(name, list(story.others)) or ": ask without --since and --until"
+        raise NotFound(f"nothing is told of {name!r} {within.words()}{hint}")
     if not story.lines and not story.dispatches:
         raise NotFound(_not_found(name, list(story.others)))
     return ReplicaTold(
         name=name,
-        since_ms=since_ms or None,
+        since_ms=within.since_ms or None,
+        until_ms=within.until_ms,
         history=tuple(story.lines),
         left_out=story.left_out,
         dispatches=story.dispatches,
@@ -153,7 +164,10 @@ def _why(event: Failed) -> str:
 def _not_found(name: str, others: list[str]) -> str:
     if not others:
         return f"no replica {name!r} is in the log, nor any other"
-    near = get_close_matches(name, others, 1)
     known = ", ".join(others[:20])
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"no replica {name!r} is in the log; it knows {known}{hint}"
+    return f"no replica {name!r} is in the log; it knows {known}{_near(name, others)}"
+
+
+def _near(name: str, others: list[str]) -> str:
+    near = get_close_matches(name, others, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""

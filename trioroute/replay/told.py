@@ -153,11 +153,12 @@ class SessionTold:
 
 @attrs.frozen(kw_only=True)
 class ReplicaTold:
-    """A replica's history: health, and how its dispatches came and ended; ``since_ms``: only what
-    came since then."""
+    """A replica's history: health, and how its dispatches came and ended; ``since_ms`` and
+    ``until_ms``: only what came then."""
 
     name: str
     since_ms: int | None
+    until_ms: int | None
     history: tuple[Line, ...]
     left_out: int
     dispatches: dict[str, int]

@@ -23,12 +23,17 @@ from trioroute.replay.followed import as_fields
 from trioroute.replay.read import Past, Source, decision_name
 from trioroute.replay.told import PinSeen, ReplicaSeen, WorkSeen
 from trioroute.replay.why_other import cause_of
+from trioroute.replay.within import ALL, Within
 from trioroute.settings import with_changes
 
 Kind = Literal["replica", "reason", "pins", "weight"]
 KINDS: tuple[Kind, ...] = ("replica", "reason", "pins", "weight")
 """How a decision differs: another replica (or none), the same for another reason, the same choice
 with other pin events, or nothing but the weight."""
+
+WARM_ROWS = 10_000
+"""So many rows before those that are asked about are shown to the onlooker: requests that warm a
+simulation up."""
 
 Progress = Callable[[int, int], None]
 """Told the rows done and the rows in all."""
@@ -79,8 +84,10 @@ class Cause:
 class Exact:
     """What was counted. ``unproved`` decisions come out otherwise today without any change, so
     nothing can be said of them; ``kinds`` counts the others that differ. ``settings`` are the last
-    that were in force."""
+    that were in force; ``begin_ms`` and ``end_ms`` are the times of the first and the last row."""
 
+    begin_ms: int = 0
+    end_ms: int = 0
     events: int = 0
     decisions: int = 0
     unproved: int = 0
@@ -120,14 +127,27 @@ class _Again:
         self.changed = with_changes(self.past.state.settings, self.changes)
 
     def take(self, record: Record, event: Event | None) -> None:
+        """Judge a row."""
         self.past.expect(record)
+        found = self.found
+        found.begin_ms, found.end_ms = found.begin_ms or record.at_ms, record.at_ms
+        found.events += 1
         if type(event) is Dispatched:
             self._decision(record, event)
+        self.show(record, event)
+        found.settings = self.past.state.settings
+
+    def show(self, record: Record, event: Event | None) -> None:
+        """A row that is not judged, but seen."""
+        self.past.expect(record)
         if event is not None:
             self.onlooker.row(record, event, self.past.state)
+        self.pass_by(record, event)
+
+    def pass_by(self, record: Record, event: Event | None) -> None:
+        """A row that is only folded."""
         self.past.fold(record, event)
         if type(event) is Configured:
-            self.found.settings = event.settings
             self.changed = with_changes(event.settings, self.changes)
 
     def _decision(self, record: Record, event: Dispatched) -> None:
@@ -203,23 +223,35 @@ def take_again(
     changes: Mapping[str, object],
     onlooker: Onlooker,
     progress: Progress | None = None,
+    within: Within = ALL,
 ) -> Exact:
-    """Take every decision of the log again under ``changes``. Memory is that of one state.
+    """Take every decision of a span again under ``changes``. Memory is that of one state.
 
-    Covers what the log held when it was called. Raises SettingsError, CannotRead and what the
+    What was before the span is folded from the nearest snapshot. Covers what the log held when it
+    was called. Raises NotFound where no row is of the span, SettingsError, CannotRead and what the
     reader raises.
     """
     found = Exact()
-    routers: dict[str, _Again] = {}
-    until = source.reader.head().seq
-    for record in source.records(until=until):
+    after, until = within.rows(source)
+    seen_after = max(0, after - WARM_ROWS) if within.since_ms else after
+    fold = source.fold_before(seen_after + 1)
+    begin = fold.head.seq
+    routers = {
+        stream: _Again(changes, Past(stream, state), found, onlooker)
+        for stream, state in fold.states.items()
+    }
+    for record in source.records(begin, until):
         again = routers.get(record.stream)
         if again is None:
             again = routers[record.stream] = _Again(changes, _past(source, record), found, onlooker)
-        again.take(record, source.event(record))
-        found.events += 1
-        if progress is not None and (found.events % 1000 == 0 or record.seq == until):
-            progress(record.seq, until)
+        if record.seq > after:
+            again.take(record, source.event(record))
+        elif record.seq > seen_after:
+            again.show(record, source.event(record))
+        else:
+            again.pass_by(record, source.event(record))
+        if progress is not None and (record.seq % 1000 == 0 or record.seq == until):
+            progress(record.seq - begin, until - begin)
     return found
 
 

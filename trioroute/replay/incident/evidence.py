@@ -57,9 +57,9 @@ class Evidence:
         if replica in self.against:
             self.against[replica].requests.clear()
 
-    def held(self) -> bool:
-        """Whether some request is held against some replica."""
-        return any(one.requests for one in self.against.values())
+    def held(self) -> set[str]:
+        """The replicas that some request is held against."""
+        return {name for name, one in self.against.items() if one.requests}
 
     def of(self, replica: str) -> tuple[Line, ...]:
         found = self.against.get(replica)

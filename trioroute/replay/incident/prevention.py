@@ -8,13 +8,14 @@ import attrs
 
 from eventlog.errors import LogDamaged
 from eventlog.record import Record
-from trioroute.events import Dispatched, Ejected, Failed, Refused, Released
+from trioroute.events import Dispatched, Ejected, Event, Failed, Refused, Released
 from trioroute.projections import State
 from trioroute.replay.incident.changed import Proof
 from trioroute.replay.incident.harm import Harm, Kind
 from trioroute.replay.incident.prove_ejects import eject_proof
-from trioroute.replay.incident.prove_ends import end_proof, refused_proof
+from trioroute.replay.incident.prove_ends import end_proof
 from trioroute.replay.incident.prove_pins import pin_proof
+from trioroute.replay.incident.prove_refusals import refusal_proofs
 from trioroute.replay.incident.prove_retries import Around, retry_proof, window_of
 from trioroute.replay.incident.retaken import retaken
 from trioroute.replay.incident.told import FirstCause, Prevention, Retaken
@@ -76,9 +77,14 @@ class Prover:
         return self.past(record).state
 
     def _spend(self, rows: int) -> None:
-        self.left -= max(0, rows)
-        if self.left < 0:
+        if not self._affords(rows):
             raise TooFar
+
+    def _affords(self, rows: int) -> bool:
+        if rows > self.left:
+            return False
+        self.left -= max(0, rows)
+        return True
 
     def row(self, stream: str, version: int) -> Record:
         """Raises CannotRead where it is missing."""
@@ -87,21 +93,25 @@ class Prover:
             raise CannotRead(f"{decision_name(stream, version)} is missing")
         return record
 
-    def prove(self, harm: Harm) -> Proof | None:
+    def prove(self, harm: Harm) -> list[Proof]:
+        """What is said of it; several settings may have prevented the same row."""
         if harm.kind[0] == "orphaned":
             text = "no setting of the router prevents that requests end with a router that dies"
-            return Proof(None, text)
+            return [Proof(None, text)]
         record = self.row(*_place(harm.place))
         event = self.source.event(record)
+        if harm.kind[0] == "refused" and isinstance(event, Refused):
+            state = self.state(record)
+            return list(refusal_proofs(self.source, self._affords, record, event, state))
+        proof = self._proof(harm, record, event)
+        return [] if proof is None else [proof]
+
+    def _proof(self, harm: Harm, record: Record, event: Event | None) -> Proof | None:
         match harm.kind[0], event:
             case "eject", Ejected():
                 return self._eject(harm, record, event)
             case "end", Released():
                 return self._end(record, event)
-            case "refused", Refused():
-                state = self.state(record)
-                found = (harm.place, record.at_ms, event.code, event.model)
-                return refused_proof(*found, state)
             case "pin", Dispatched():
                 state = self.state(record)
                 return pin_proof(harm.place, record.at_ms, event, harm.kind, state)
@@ -175,19 +185,19 @@ class Prevented:
 def prevented(source: Source, harms: list[Harm], cause: FirstCause | None, until: int) -> Prevented:
     """What is proved of each kind of harm in a span that ends with row ``until``."""
     ranked = sorted(harms, key=lambda harm: _rank(harm, cause))
-    prover, found = Prover(source, ROWS_MAX), dict[Kind, Prevention]()
+    prover, found = Prover(source, ROWS_MAX), dict[Kind, list[Prevention]]()
     unproved = len(ranked[PROOFS_MAX:])
     for harm in sorted(ranked[:PROOFS_MAX], key=lambda one: _place(one.place)):
         try:
-            proof = prover.prove(harm)
+            proofs = prover.prove(harm)
         except _NO_PROOF:
             unproved += 1
             continue
-        if proof is not None:
-            found[harm.kind] = proof.told(harm.kind[0], harm.place, harm.times)
-    pins = [found[harm.kind] for harm in ranked if harm.kind[0] == "pin" and harm.kind in found]
+        found[harm.kind] = [one.told(harm.kind[0], harm.place, harm.times) for one in proofs]
+    items = [one for harm in ranked for one in found.get(harm.kind, ())]
+    pins = [one for one in items if one.harm == "pin"]
     return Prevented(
-        (*_of_cause(cause, harms), *(found[harm.kind] for harm in ranked if harm.kind in found)),
+        (*_of_cause(cause, harms), *items),
         _retaken(prover, pins, until),
         unproved,
     )

@@ -1,11 +1,9 @@
-"""What would have prevented that a request failed, or was refused for want of room."""
+"""What would have prevented that a request failed."""
 
-from trioroute.events import Dispatched, Event, Released
-from trioroute.policy.commands import Arrive
-from trioroute.policy.decide import decide
+from trioroute.events import Released
 from trioroute.projections import State
 from trioroute.replay.clock import span
-from trioroute.replay.incident.changed import Change, Proof, first_that, longer, raised
+from trioroute.replay.incident.changed import Change, Proof, longer
 
 _CANNOT = {
     "upstream_cut": "an answer that has begun cannot be tried elsewhere",
@@ -63,35 +61,3 @@ def _in_traffic(event: Released, state: State) -> bool:
 def _replica(state: State, event: Released) -> str:
     flight = state.load.flights.get(event.dispatch)
     return "its replica" if flight is None else flight.replica
-
-
-def refused_proof(
-    place: str, at_ms: int, code: str, model: str | None, state: State
-) -> Proof | None:
-    """Of a request that found no room; ``state`` is that of just before it was refused."""
-    if model is None:
-        return None
-    arrive = Arrive(at_ms=at_ms, request_id="", model=model, prompt_bytes=0)
-    if code == "no_healthy_instances":
-        text = "nobody was left to take it (RULES 4 step 5)"
-        return Proof(None, f"no setting of the router prevents that {place} was refused: {text}")
-    if decide(state, arrive):
-        return None  # by then there was room: how long it had waited is not in the log
-    settings = state.settings
-    limits = [("probing.max_in_flight", settings.probing.max_in_flight)]
-    if settings.admission.max_in_flight:
-        limits.insert(0, ("admission.max_in_flight", settings.admission.max_in_flight))
-    for key, now in limits:
-        change = first_that(state, arrive, raised(key, now), _dispatched)
-        if change is not None:
-            return Proof(
-                change,
-                f"{place} was refused as every replica that it could take was full: with "
-                f"{change.words} it would have been dispatched there at the latest; how long it "
-                "had waited is not in the log",
-            )
-    return None
-
-
-def _dispatched(events: list[Event]) -> bool:
-    return bool(events) and isinstance(events[0], Dispatched)

@@ -1,7 +1,5 @@
 """The requests of one router as they come and end, and those that run on an ejected replica."""
 
-from collections.abc import Sequence
-
 import attrs
 
 from trioroute import events as e
@@ -9,7 +7,7 @@ from trioroute.projections import State
 from trioroute.replay.incident.evidence import Evidence
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.traffic import Traffic
-from trioroute.replay.plain import Ended, Sent
+from trioroute.replay.plain import DISPATCH, WIDTH, Ended, Run, Sent
 from trioroute.replay.read import decision_name
 from trioroute.replay.words import NOT_FAILED, end_words
 
@@ -63,11 +61,14 @@ class Requests:
         self.traffic.answered(place, row[3], normal)
         return self.landed(row[2])
 
-    def moves(self, rows: Sequence[Sent | Ended], *, normal: bool) -> bool:
+    def moves(self, run: Run, *, normal: bool) -> bool:
         """As ``move``, of many; False: one by one, for what they are may turn a phase."""
-        if self.struck or self.evidence.held():
-            return False
-        self.traffic.flow(self.stream, rows, normal=normal)
+        if self.struck:
+            numbers = run.cells[DISPATCH::WIDTH]
+            if any(not left.isdisjoint(numbers) for left in self.struck.values()):
+                return False
+        for replica in self.traffic.flow(run, self.evidence.held(), normal=normal):
+            self.evidence.fine(replica)
         return True
 
     def _ended(self, at_ms: int, place: str, event: e.Failed | e.Released) -> None:

@@ -66,10 +66,10 @@ class Router:
             self.story.rules.pins(self.stream, fate, pins)
             count = {"Spilled": self.traffic.spill, "Rebound": self.traffic.rebind}.get(fate[0])
             if count is not None:
-                count(fate[2], run.from_ms, run.to_ms, [row[1] for row in pins])
+                count(fate[2], run.from_ms, run.to_ms, pins.times)
         normal = self.course.name == NORMAL
-        if self.room.due(run.to_ms) or not self.requests.moves(run.moves, normal=normal):
-            for row in run.moves:
+        if self.room.due(run.to_ms) or not self.requests.moves(run, normal=normal):
+            for row in run.moves():
                 self._move(row)
         self._settle(run.to_ms)
         self.before, self.last_ms = _USUAL, run.to_ms

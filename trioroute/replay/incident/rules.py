@@ -1,6 +1,5 @@
 """Which rules acted, by their numbers in RULES."""
 
-from collections.abc import Sequence
 from functools import cache
 
 import attrs
@@ -19,7 +18,7 @@ from trioroute.projections.health import BUSY_STATUSES
 from trioroute.replay.check import PIN_EVENTS
 from trioroute.replay.incident.harm import Harms
 from trioroute.replay.incident.told import Acted
-from trioroute.replay.plain import PinFate, PinRow
+from trioroute.replay.plain import PinFate, PinRows
 from trioroute.replay.read import decision_name
 from trioroute.replay.words import NOT_FAILED, PIN_ENDS, SPILLS
 
@@ -106,14 +105,13 @@ class Rules:
             self._count(("6.7", "the cooldown doubled: ejected again"), place)
         self.harms.take(place, event, was, before)
 
-    def pins(self, stream: str, fate: PinFate, rows: Sequence[PinRow]) -> None:
+    def pins(self, stream: str, fate: PinFate, rows: PinRows) -> None:
         """As ``take``, of plain rows of one fate."""
         found = _pin_rule(*fate)
         if found is not None:
-            self._count(found, decision_name(stream, rows[0][0]), len(rows))
-        made = [dispatch for _, _, dispatch in rows if dispatch is not None]
-        if made:
-            self.harms.pins(*fate, decision_name(stream, made[0]), len(made))
+            self._count(found, decision_name(stream, rows.versions[0]), len(rows.versions))
+        if rows.first_made is not None:
+            self.harms.pins(*fate, decision_name(stream, rows.first_made), rows.made)
 
     def _count(self, found: tuple[str, str], place: str, times: int = 1) -> None:
         count, first = self.acted.get(found, (0, place))

@@ -7,7 +7,7 @@ import attrs
 
 from trioroute.events import Dispatched, Failed, Orphaned, Refused, Released
 from trioroute.replay.incident.told import Hit, TimeStep
-from trioroute.replay.plain import Ended, Sent, Who
+from trioroute.replay.plain import END, UNKNOWN, Run, Who
 from trioroute.replay.words import NOT_FAILED
 
 STEPS = 120
@@ -117,37 +117,38 @@ class Traffic:
         """Count a request's first dispatch."""
         self.sent(place, at_ms, replica, who, request_id)[1].requests += 1
 
-    def flow(self, stream: str, rows: Sequence[Sent | Ended], *, normal: bool) -> None:
-        """As ``first`` and ``answered`` of each row, in a third of the time: in an hour there are
-        a million of them."""
-        flights, in_flight, groups = self.flights, self.in_flight, self.groups
-        ended, step_ends = 0, -1
-        for row in rows:
-            if len(row) == 6:
-                version, at_ms, replica, who, request_id, _ = row
+    def flow(self, run: Run, watched: set[str], *, normal: bool) -> set[str]:
+        """As ``first`` and ``answered`` of each move, in a third of the time: in an hour there are
+        a million of them. Which of ``watched`` gave an answer."""
+        flights, in_flight, groups, stream = self.flights, self.in_flight, self.groups, run.stream
+        ended, step_ends, answered = 0, -1, set[str]()
+        sends, ids = run.sends, iter(run.ids)
+        codes, _, times, numbers, ttfbs, _ = run.columns()
+        for code, at_ms, number, ttfb_ms in zip(codes, times, numbers, ttfbs, strict=True):
+            if code != END:
                 if at_ms >= step_ends:
                     step = self.step(at_ms)
                     step_ends = step.at_ms + self.step_ms
                     dispatches, most = step.dispatches, step.in_flight
-                flights[stream, version] = (replica, who, request_id)
+                replica, who, _ = sends[code]
+                flights[stream, number] = (replica, who, next(ids))
                 running = in_flight[replica] = in_flight[replica] + 1
                 dispatches[replica] = dispatches.get(replica, 0) + 1
                 if running > most.get(replica, 0):
                     most[replica] = running
                 (groups.get(who) or self.group(who)).requests += 1
-            elif (found := flights.pop((stream, row[2]), None)) is not None:
-                in_flight[found[0]] -= 1
+            elif (found := flights.pop((stream, number), None)) is not None:
+                replica = found[0]
+                in_flight[replica] -= 1
                 ended += 1
-                ttfb_ms = row[3]
-                if ttfb_ms is not None:
-                    late = (
-                        self.usual
-                        if normal
-                        else (groups.get(found[1]) or self.group(found[1])).late
-                    )
+                if replica in watched:
+                    answered.add(replica)
+                if ttfb_ms != UNKNOWN:
+                    late = self.usual if normal else self.group(found[1]).late
                     late[BINS[ttfb_ms] if 0 <= ttfb_ms < len(BINS) else bin_of(ttfb_ms)] += 1
         if ended:
             self.endings["ok"] += ended
+        return answered
 
     def dispatch(self, stream: str, number: int, at_ms: int, event: Dispatched) -> None:
         who = (event.model, event.key)
