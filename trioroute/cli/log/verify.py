@@ -8,16 +8,14 @@ from typing import Any
 import attrs
 import click
 
-from eventlog import Head, LogDamaged, LogError, Record
+from eventlog import Head
 from eventlog.check import Bad, Checked, check_log, holds_at
-from eventlog.reading import SqliteReader
-from eventlog.snapshots import BadSnapshot, Snapshots
-from trioroute import events as e
+from trioroute.cli.log.digests import Digests
+from trioroute.cli.log.parts import InParts, check_in_parts
 from trioroute.cli.log.words import CHECK_FAILED, Bar, failures, json_option, log_argument
-from trioroute.projections.digest import digest
+from trioroute.cli.replay_source import being_written, give_way
 from trioroute.replay.present import console_for, say
 from trioroute.replay.words import plural
-from trioroute.snapshot import LogFold, begin_fold
 
 EPILOG = """\b
 Examples:
@@ -38,9 +36,9 @@ def verify_command(log: Path, head: str | None, as_data: bool) -> None:
     if anything is bad. Decisions are taken again by `trioroute replay LOG --verify`.
     """
     kept = None if head is None else _head_of(head)
-    with failures(), Bar("verifying") as bar:
-        digests = _Digests(log)
-        found = check_log(log, start=digests.start, on_row=digests.take, progress=bar)
+    with failures():
+        digests = _checked(log)
+        found = digests.checked
         missing = kept is not None and not holds_at(log, kept)
     told = _told(found, digests, head if missing else None)
     if as_data:
@@ -58,61 +56,21 @@ def _head_of(text: str) -> Head:
         raise click.BadParameter(f"{text!r} is not SEQ:CHAIN, as `log info` shows it") from error
 
 
-@attrs.define
-class _Digests:
-    """Folds the rows that hold, and compares each ``Checked`` with the state that it tells of."""
-
-    log: Path
-    fold: LogFold | None = None
-    start: Head | None = None
-    good: int = 0
-    bad: list[int] = attrs.field(factory=list)
-
-    def __attrs_post_init__(self) -> None:
-        self.fold = LogFold()
-        if not self.log.is_dir():
-            return
-        try:
-            with SqliteReader.open(self.log) as reader:
-                first = reader.read(0, 1)
-                if first and first[0].seq > 1:
-                    self.fold = begin_fold(reader, Snapshots(self.log), until=first[0].seq - 1)
-                    at_border = self.fold.head.seq == first[0].seq - 1
-                    self.start = self.fold.head if at_border else _border_head(self.log, first[0])
-        except LogError:
-            return  # told by the check
-
-    def take(self, record: Record) -> None:
-        if self.fold is None:
-            return
-        try:
-            self._compare(record)
-            self.fold.take(record)
-        except (LogDamaged, e.UnreadableEvent):
-            self.fold = None  # after damage there is no state to compare with
-
-    def _compare(self, record: Record) -> None:
-        fold = self.fold
-        if fold is None or record.kind != "Checked" or record.stream in fold.inexact:
-            return
-        state = fold.states.get(record.stream)
-        event = e.decode(record.kind, record.schema, record.body)
-        assert isinstance(event, e.Checked)
-        if state is not None and digest(state) == event.digest:
-            self.good += 1
-        else:
-            self.bad.append(record.seq)
+def _checked(log: Path) -> InParts:
+    """By several processes where the log is long and all of it good, else in one walk."""
+    written = being_written(log)
+    if written:
+        give_way()
+    with Bar("verifying") as bar:
+        found = check_in_parts(log, bar, spared_cores=int(written))
+        if found is not None:
+            return found
+        digests = Digests(log)
+        checked = check_log(log, start=digests.start, on_row=digests.take, progress=bar)
+    return InParts(checked, digests.good, digests.bad)
 
 
-def _border_head(log: Path, first: Record) -> Head | None:
-    """The head before the first row, from a snapshot whose fold is of another release."""
-    try:
-        return Snapshots(log).read(first.seq - 1).head
-    except BadSnapshot:
-        return None
-
-
-def _told(found: Checked, digests: _Digests, missing_head: str | None) -> dict[str, Any]:
+def _told(found: Checked, digests: InParts, missing_head: str | None) -> dict[str, Any]:
     bad = [attrs.asdict(one) for one in found.bad]
     return {
         "ok": not bad and not digests.bad and missing_head is None,
@@ -121,7 +79,7 @@ def _told(found: Checked, digests: _Digests, missing_head: str | None) -> dict[s
         "rows": found.rows,
         "head": {"seq": found.head.seq, "chain": found.head.chain.hex()},
         "digests": digests.good,
-        "digests_bad": digests.bad[:SHOWN],
+        "digests_bad": list(digests.bad[:SHOWN]),
         "bad": bad,
         "holds": found.holds,
         "missing_head": missing_head,
