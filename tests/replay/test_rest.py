@@ -80,7 +80,7 @@ def test_it_begins_at_the_first_difference(answered: tuple[Exact, Window, Rest])
 
 
 def test_times_that_no_engine_explains_are_refused() -> None:
-    exact, _, rest = both_parts(source_of(with_times(played(600)[0], 1)))
+    exact, _, rest = both_parts(source_of(with_times(played(200)[0], 1)))
     assert exact.differ > 20
     assert rest.fit is not None
     assert not rest.fit.good

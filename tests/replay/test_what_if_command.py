@@ -1,11 +1,13 @@
 """``trioroute replay LOG --what-if`` as a user runs it."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from eventlog.record import Entry
 from eventlog.sqlite import SqliteStore
 from tests.replay.logs import naive_differences, played
 from tests.replay.rig import store_of
@@ -14,14 +16,19 @@ from trioroute.cli.replay import replay_command
 from trioroute.events.views import VIEWS
 from trioroute.replay.clock import local_iso
 
+REQUESTS = 400
+
+
+def written(directory: Path, entries: Sequence[Entry]) -> Path:
+    store = SqliteStore.open(directory, sync="normal", views=VIEWS)
+    store_of(entries, store)
+    store.close()
+    return directory
+
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("what-if") / "log"
-    store = SqliteStore.open(directory, sync="normal", views=VIEWS)
-    store_of(played(600)[0], store)
-    store.close()
-    return directory
+    return written(tmp_path_factory.mktemp("what-if") / "log", played(REQUESTS)[0])
 
 
 def run(log: Path, *changes: str, more: tuple[str, ...] = ()) -> Result:
@@ -34,8 +41,8 @@ def test_both_parts_on_a_screen(log: Path) -> None:
     assert result.exit_code == 0, result.output
     text = result.stdout
     assert text.startswith("what if   policy.slack.session = 4 (recorded: 1)")
-    naive = naive_differences(played(600)[0], 4)
-    assert f"exact     {len(naive)} of 600 decisions would have been others" in text
+    naive = naive_differences(played(REQUESTS)[0], 4)
+    assert f"exact     {len(naive)} of {REQUESTS} decisions would have been others" in text
     assert "would have used the session pin" in text
     assert f"first     r1/{naive[0]} at " in text
     assert "slack 1" in text
@@ -58,10 +65,12 @@ def test_the_same_as_data(log: Path) -> None:
     assert felt["changed"]["ttft_mean_s"] < felt["recorded"]["ttft_mean_s"]
 
 
-def test_several_settings_at_once(log: Path) -> None:
-    result = run(log, "policy.slack.session=4", "pins.session_ttl=1h", more=("--json",))
+def test_several_settings_at_once(log: Path, tmp_path: Path) -> None:
+    short = written(tmp_path / "log", played(REQUESTS)[0][:300])  # too short to simulate its rest
+    result = run(short, "policy.slack.session=4", "pins.session_ttl=1h", more=("--json",))
     data = json.loads(result.stdout)
     assert [one["recorded"] for one in data["changes"]] == ["1", "1h"]
+    assert data["exact"]["differ"] > 0
     data = json.loads(run(log, "pins.session_ttl=1h", "log.sync=normal", more=("--json",)).stdout)
     assert data["notes"] == ["log.sync acts on no decision"]
     assert data["exact"]["differ"] == 0
@@ -69,10 +78,8 @@ def test_several_settings_at_once(log: Path) -> None:
 
 
 def test_a_refused_fit_still_gives_the_exact_part(tmp_path: Path) -> None:
-    store = SqliteStore.open(tmp_path / "log", sync="normal", views=VIEWS)
-    store_of(with_times(played(600)[0], 1), store)
-    store.close()
-    result = run(tmp_path / "log", "policy.slack.session=4")
+    log = written(tmp_path / "log", with_times(played(200)[0], 1))
+    result = run(log, "policy.slack.session=4")
     assert result.exit_code == 0
     assert "first     r1/" in result.stdout
     assert "simulated nothing: no engine model explains the log's latencies" in result.stdout
