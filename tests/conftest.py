@@ -36,6 +36,26 @@ _trust_one_authority()
 _compile_once()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes share the tests, each begins with some of those that ask for more
+    than the usual minute: none is left alone with a long one at the end."""
+
+    def asked_s(item: pytest.Item) -> float:
+        marker = item.get_closest_marker("timeout")
+        return marker.args[0] if marker is not None else 0
+
+    long = sorted(filter(asked_s, items), key=asked_s, reverse=True)
+    rest = [item for item in items if not asked_s(item)]
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    ends = [len(rest) * n // processes for n in range(processes + 1)]
+    items[:] = [
+        item
+        for n in range(processes)
+        for item in (*long[n::processes], *rest[ends[n] : ends[n + 1]])
+    ]
+
+
 @pytest.fixture
 def make_rig() -> Iterator[MakeRig]:
     """Rigs with settings by section; at the end each one's log must fold to its live state."""

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from eventlog.check import check_log
-from tests.e2e.fleet import Fleet, RouterProcess, chat, wait_for
+from tests.e2e.fleet import Fleet, RouterProcess, chat, status_of, wait_for
 from tests.e2e.test_kill9 import Users
 from tests.preloaded import as_the_disk_has_it, preloaded
 
@@ -64,7 +64,7 @@ def test_a_router_refuses_while_its_disk_fails_and_goes_on_by_itself(
         assert refused.headers["retry-after"]
         assert httpx.get(router.admin + "/readyz").status_code == 503
         trouble.unlink()
-        wait_for("ready again", lambda: httpx.get(router.admin + "/readyz").status_code == 200)
+        wait_for("ready again", lambda: status_of(router.admin + "/readyz") == 200)
         answer = ask(router)
         assert answer.status_code == 200
         told.append(answer.headers["x-trioroute-decision"])

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from tests.e2e.fleet import Fleet, RouterProcess, chat, wait_for
+from tests.e2e.fleet import Fleet, RouterProcess, chat, status_of, wait_for
 from trioroute.cli import main
 from trioroute.settings import key_digest
 
@@ -39,7 +39,7 @@ def router(fleet: Fleet, tmp_path: Path) -> RouterProcess:
         f'[[replica]]\nname = "gpu1"\nurl = "{engine.url}"\n'
     )
     made = fleet.router(config=file, admin_token=TOKEN)
-    wait_for("ready", lambda: httpx.get(made.admin + "/readyz").status_code == 200)
+    wait_for("ready", lambda: status_of(made.admin + "/readyz") == 200)
     return made
 
 

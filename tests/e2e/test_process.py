@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.fleet import Fleet, Process, chat, free_port, kinds_in, wait_for
+from tests.e2e.fleet import Fleet, Process, chat, free_port, kinds_in, status_of, wait_for
 from trioroute.serve import connections_within
 
 COMPLETIONS = "/v1/chat/completions"
@@ -130,7 +130,7 @@ def test_sigterm_fails_readiness_then_refuses_then_lets_streams_finish(fleet: Fl
     wait_for("the stream running", lambda: router.replica("gpu1")["in_flight"] == 1)
     begun = time.monotonic()
     router.popen.send_signal(signal.SIGTERM)
-    wait_for("not ready", lambda: httpx.get(router.admin + "/readyz").status_code == 503)
+    wait_for("not ready", lambda: status_of(router.admin + "/readyz") == 503)
     with httpx.Client() as kept:
         settling = kept.post(router.url + COMPLETIONS, json=chat(max_tokens=1))
         if time.monotonic() - begun < 0.9:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from eventlog.sqlite import SqliteReader
-from tests.e2e.fleet import Engine, Fleet, RouterProcess, chat, wait_for
+from tests.e2e.fleet import Engine, Fleet, RouterProcess, chat, status_of, wait_for
 from trioroute import events as e
 from trioroute.replay.read import Source
 
@@ -80,7 +80,7 @@ def test_sighup_adds_and_removes_replicas_under_a_stream_that_goes_on(
     second = written(file, two, more="[policy]\nslack = { session = 3 }\n", by_rename=True)
     router.popen.send_signal(signal.SIGHUP)
     wait_for("the new fleet", lambda: names(router) == [two.name])
-    wait_for("ready again", lambda: httpx.get(router.admin + "/readyz").status_code == 200)
+    wait_for("ready again", lambda: status_of(router.admin + "/readyz") == 200)
     assert pinned(router, "s").headers["x-trioroute-replica"] == two.name
     assert router.state()["config"]["digest"] == second
     assert not bodies

@@ -18,7 +18,7 @@ import attrs
 import httpx
 
 from eventlog.sqlite import SqliteReader
-from tests.e2e.fleet import Fleet, RouterProcess, chat, wait_for
+from tests.e2e.fleet import CLIENT, Fleet, RouterProcess, chat, wait_for
 from tests.replay.as_naive import compared
 from trioroute import events as e
 from trioroute.replay.read import Source
@@ -170,7 +170,7 @@ def struck(fleet: Fleet, router: RouterProcess) -> None:
     time.sleep(1)
     httpx.post(f"{router.admin}/replicas/gpu3/undrain").raise_for_status()
     first.faults(status=500, count=2)
-    wait_for("both answered", lambda: not httpx.get(first.url + "/faults").json())
+    wait_for("both answered", lambda: not CLIENT.get(first.url + "/faults").json())
     time.sleep(0.5)
 
 
