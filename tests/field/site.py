@@ -5,7 +5,6 @@ the router lives, nothing is in flight at quiet, each dispatch has one end, the 
 state that ran and verifies, no error was logged, and no canary is anywhere.
 """
 
-import gc
 import json
 import logging
 from collections import Counter
@@ -25,11 +24,11 @@ from tests.listlog import refold
 from tests.proxy.serving import RawClient, Reply, client, eventually
 from tests.proxy.whole import CHAT, cut_body, request
 from trioroute import events as e
+from trioroute import serve
 from trioroute.assembly import Parts, assemble, open_log
 from trioroute.projections.digest import digest
 from trioroute.replay.read import Source
 from trioroute.replay.verify import verify
-from trioroute.serve import run
 from trioroute.settings import Settings, load
 
 NAMES = "abcdefgh"
@@ -241,6 +240,9 @@ async def site(
     caplog.set_level(logging.INFO)
     environ = environ or {}
     async with AsyncExitStack() as stack:
+        patched = stack.enter_context(pytest.MonkeyPatch.context())
+        # What pytest holds is not the router's to look through and to freeze.
+        patched.setattr(serve, "_settle_memory", lambda: None)
         nursery = await stack.enter_async_context(trio.open_nursery())
         for name, stub in zip(NAMES, stubs, strict=False):
             stub.name = name
@@ -251,13 +253,13 @@ async def site(
         ports: list[int] = []
         stopped = trio.Event()
 
-        async def serve() -> None:
+        async def router() -> None:
             try:
-                await run(parts, environ, lambda *urls: ports.extend(map(_port, urls)))
+                await serve.run(parts, environ, lambda *urls: ports.extend(map(_port, urls)))
             finally:
                 stopped.set()
 
-        nursery.start_soon(serve)
+        nursery.start_soon(router)
         await eventually(lambda: ports)
         by_name = {stub.name: stub for stub in stubs}
         log = directory / "log"
@@ -277,8 +279,6 @@ async def site(
             nursery.cancel_scope.cancel()
             with trio.CancelScope(shield=True), trio.move_on_after(10):
                 await stopped.wait()  # the log is closed behind it
-            gc.unfreeze()
-            gc.set_threshold(700, 10, 10)
 
 
 def _settings(
