@@ -112,9 +112,9 @@ def test_one_question_at_a_time(log: Path) -> None:
 
 
 def test_only_a_span_is_asked_about(log: Path) -> None:
-    rows = [entry for entry in played(600)[0] if entry.kind == "Dispatched"]
-    middle = local_iso(rows[300].at_ms)
-    late = [row for row in rows if row.at_ms >= rows[300].at_ms]
+    rows = [entry for entry in played(REQUESTS)[0] if entry.kind == "Dispatched"]
+    middle = local_iso(rows[REQUESTS // 2].at_ms)
+    late = [row for row in rows if row.at_ms >= rows[REQUESTS // 2].at_ms]
     text = run(log, "policy.slack.session=4", more=("--since", middle)).stdout
     assert f"decisions of {middle[:19]} to " in text
     assert f" of {len(late)} decisions would have been others" in text
