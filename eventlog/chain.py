@@ -16,19 +16,14 @@ from eventlog.record import Entry, Head, Record
 CHAIN_BYTES = 16
 
 _fixed = struct.Struct(">qqqqqHHI").pack
+_new_hash = blake2b(digest_size=CHAIN_BYTES).copy  # a copy costs less than one with arguments
 
 
-def _link(
-    previous: bytes,
-    places: tuple[int, int, int, int, int],
-    stream: bytes,
-    kind: bytes,
-    body: bytes,
-) -> bytes:
-    fixed = _fixed(*places, len(stream), len(kind), len(body))
-    return blake2b(
-        b"".join((previous, fixed, stream, kind, body)), digest_size=CHAIN_BYTES
-    ).digest()
+def _link(previous: bytes, fixed: bytes, stream: bytes, kind: bytes, body: bytes) -> bytes:
+    """The chain of a row after ``previous``; ``fixed`` are its integers and lengths."""
+    link = _new_hash()
+    link.update(b"".join((previous, fixed, stream, kind, body)))
+    return link.digest()
 
 
 def chain_entries(head: Head, stream: str, expected: int, entries: Sequence[Entry]) -> list[bytes]:
@@ -41,16 +36,13 @@ def chain_entries(head: Head, stream: str, expected: int, entries: Sequence[Entr
     for entry in entries:
         seq += 1
         version += 1
+        kind, body = entry.kind.encode(), entry.body
+        lengths = len(name), len(kind), len(body)
         try:
-            chain = _link(
-                chain,
-                (seq, version, entry.schema, entry.at_ms, entry.seen),
-                name,
-                entry.kind.encode(),
-                entry.body,
-            )
+            fixed = _fixed(seq, version, entry.schema, entry.at_ms, entry.seen, *lengths)
         except struct.error as exc:
             raise ValueError(f"entry {version} of {stream!r} ({entry.kind}): {exc}") from exc
+        chain = _link(chain, fixed, name, kind, body)
         chains.append(chain)
     return chains
 
@@ -111,13 +103,18 @@ def _misplaced(found: int, after: int, where: str) -> LogDamaged:
 
 def _link_of(previous: bytes, record: Record, where: str) -> bytes:
     try:
-        return _link(
-            previous,
-            (record.seq, record.version, record.schema, record.at_ms, record.seen),
-            record.stream.encode(),
-            record.kind.encode(),
-            record.body,
+        stream, kind, body = record.stream.encode(), record.kind.encode(), record.body
+        fixed = _fixed(
+            record.seq,
+            record.version,
+            record.schema,
+            record.at_ms,
+            record.seen,
+            len(stream),
+            len(kind),
+            len(body),
         )
+        return _link(previous, fixed, stream, kind, body)
     except (
         struct.error,
         TypeError,

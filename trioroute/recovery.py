@@ -8,13 +8,14 @@ from pathlib import Path
 import attrs
 
 from eventlog import LogDamaged, LogReader, StoreFailed
+from eventlog.bare import read_bare
 from eventlog.snapshots import BadSnapshot, Snapshots, Warn
-from trioroute.events import Gap
+from trioroute.events import Gap, UnreadableEvent, decode
 from trioroute.policy.keys import HEX_KEY_BYTES, KEY_BYTES
 from trioroute.projections import State, apply
 from trioroute.projections.freeze import CannotThaw, thaw
 from trioroute.rare_gc import rare_gc
-from trioroute.snapshot import FOLD, event_of, parse
+from trioroute.snapshot import FOLD, parse, unreadable
 
 PAGE = 2000
 KEY_FILE = "key"
@@ -56,16 +57,19 @@ def recover(
     if begun == 0 and following and following[0].version > 1:
         begun = lost = state.position = following[0].version - 1
     # By seq, in the order of the file: by stream, each row is looked up in an index.
-    while page := reader.read(after, PAGE):
-        after = page[-1].seq
-        for record in page:
-            if record.stream != stream:
+    while page := read_bare(reader, after, PAGE):
+        after = page[-1][0]
+        for seq, of, version, kind, schema, at_ms, body in page:
+            if of != stream:
                 continue
-            if record.version != state.position + 1:
-                raise LogDamaged(stream, record.seq, f"gap before version {record.version}")
-            event = event_of(record)
-            apply(state, record.version, record.at_ms, event)
-            if isinstance(event, Gap) and event.state is not None:
+            if version != state.position + 1:
+                raise LogDamaged(stream, seq, f"gap before version {version}")
+            try:
+                event = decode(kind, schema, body)
+            except UnreadableEvent as error:
+                raise unreadable(stream, version, seq, error) from error
+            apply(state, version, at_ms, event)
+            if type(event) is Gap and event.state is not None:
                 lost = 0
     return Recovered(state, snapshot, state.position - begun, lost)
 

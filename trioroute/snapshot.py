@@ -16,7 +16,7 @@ from eventlog import Head, LogDamaged, LogReader, Record
 from eventlog.reading import SqliteReader
 from eventlog.segments import list_segments
 from eventlog.snapshots import BadSnapshot, Snapshot, Snapshots, Warn
-from trioroute.events import Event, Gap, UnreadableEvent, decode
+from trioroute.events import Gap, UnreadableEvent, decode
 from trioroute.projections import State, apply
 from trioroute.projections.freeze import CannotThaw, fingerprint, freeze, thaw
 
@@ -75,16 +75,13 @@ def parse_states(payload: bytes) -> dict[str, State]:
         raise BadSnapshot(str(error)) from error
 
 
-def event_of(record: Record) -> Event:
-    """The event of a row. Raises UnreadableEvent, which tells where the row is and what helps."""
-    try:
-        return decode(record.kind, record.schema, record.body)
-    except UnreadableEvent as error:
-        raise UnreadableEvent(
-            f"{record.stream}/{record.version}, seq {record.seq}: {error}; trioroute log verify "
-            "tells what holds; use the release that wrote it, restore the log from a copy, or "
-            "start with an empty log directory"
-        ) from error
+def unreadable(stream: str, version: int, seq: int, error: UnreadableEvent) -> UnreadableEvent:
+    """The error that tells where the row is and what helps."""
+    return UnreadableEvent(
+        f"{stream}/{version}, seq {seq}: {error}; trioroute log verify "
+        "tells what holds; use the release that wrote it, restore the log from a copy, or "
+        "start with an empty log directory"
+    )
 
 
 @attrs.define
@@ -109,7 +106,10 @@ class LogFold:
                 self.inexact.add(record.stream)
         if record.version != state.position + 1:
             raise LogDamaged(record.stream, record.seq, f"gap before version {record.version}")
-        event = event_of(record)
+        try:
+            event = decode(record.kind, record.schema, record.body)
+        except UnreadableEvent as error:
+            raise unreadable(record.stream, record.version, record.seq, error) from error
         apply(state, record.version, record.at_ms, event)
         if isinstance(event, Gap) and event.state is not None:
             self.inexact.discard(record.stream)

@@ -65,7 +65,7 @@ class Kind:
     schema: int
     unstructure: Callable[[Any], dict[str, Any]]
     structure: Callable[[Any, Any], Any]
-    read: Callable[[bytes], object] | None
+    read: Callable[[bytes | str], object] | None
     defaults: tuple[tuple[str, Any], ...]
 
 
@@ -184,12 +184,10 @@ def encode(event: Event) -> bytes:
     return orjson.dumps(fields)
 
 
-def decode(kind: str, schema: int, body: bytes) -> Event:
+def decode(kind: str, schema: int, body: bytes | str) -> Event:
     """The event of a row, of whatever earlier schema. Raises UnreadableEvent."""
     known = KINDS.get(kind)
-    if known is None or not 1 <= schema <= known.schema:
-        raise UnreadableEvent(_why_not(kind, schema))
-    if schema == known.schema and known.read is not None:
+    if known is not None and schema == known.schema and known.read is not None:
         try:
             fields = all_fields(known.read(body))
         except NotFlat:
@@ -199,10 +197,12 @@ def decode(kind: str, schema: int, body: bytes) -> Event:
             event: Event = _new(known.cls)
             _set(event, "__dict__", fields)
             return event
+    if known is None or not 1 <= schema <= known.schema:
+        raise UnreadableEvent(_why_not(kind, schema))
     return decode_strictly(known, schema, body)
 
 
-def decode_strictly(known: Kind, schema: int, body: bytes) -> Event:
+def decode_strictly(known: Kind, schema: int, body: bytes | str) -> Event:
     """What ``decode`` means: it may be faster, and never gives or takes anything else."""
     try:
         fields = orjson.loads(body)

@@ -24,7 +24,7 @@ _PLAIN = (str, bool, type(None))
 _UNIONS = (Union, type(int | None))
 
 
-def flat_reader(cls: type) -> Callable[[bytes], object] | None:
+def flat_reader(cls: type) -> Callable[[bytes | str], object] | None:
     """A function from a body to what ``all_fields`` takes, for the event class ``cls``; it raises
     NotFlat. None for a class with a field that holds an object.
     """

@@ -4,7 +4,7 @@ import attrs
 
 from trioroute.events.sections import InForce
 from trioroute.events.words import ReplicaState
-from trioroute.projections import State
+from trioroute.projections import Replica, State
 from trioroute.projections.measure import loads, stale_ms, standing
 
 
@@ -34,49 +34,73 @@ class Candidate:
 
 
 def look(state: State, model: str, at_ms: int, tried: tuple[str, ...]) -> list[Candidate]:
-    """The pool of ``model``, in its order. What holds for all of it is looked up once."""
-    settings = state.settings
-    health_of, load_of = state.health, state.load.replicas
-    fresh_ms, literal = stale_ms(settings), settings.policy.load == "literal"
-    limit, probing_limit = _limits(settings)
-    found = []
+    """The pool of ``model``, in its order.
+
+    Between two decisions few replicas change, so what was seen of one is kept until then
+    (``Looked``): a decision costs little more among fifty replicas than among five.
+    """
+    looked = state.looked
+    if not looked.since_ms <= at_ms < looked.until_ms:
+        looked.forget_all()
+        looked.since_ms, looked.until_ms = at_ms, _FOREVER_MS
+    seen = looked.seen
+    found: list[Candidate] = []
     for replica in state.fleet.pool(model):
-        name = replica.name
-        health, load = health_of[name], load_of[name]
-        word = standing(replica, health)
-        running_m, waiting_m, effective_m, effective_waiting_m, stale = loads(
-            load, at_ms, fresh_ms, literal
-        )
-        if effective_waiting_m > 0:
-            queueing = "queue"
-        elif health.busy_until_ms > at_ms:
-            queueing = "busy"  # RULES 6.2: 429 and 503 count as a queue
-        elif health.stalled(at_ms, settings):
-            queueing = "stalled"  # RULES 6.10
-        else:
-            queueing = ""
-        own = load.own
-        most = probing_limit if word == "PROBING" else limit
-        found.append(
-            Candidate(
-                name,
-                replica.ordinal,
-                word,
-                running_m,
-                waiting_m,
-                effective_m,
-                effective_waiting_m,
-                own,
-                stale,
-                queueing,
-                0 < most <= own,
-                name in tried,
-            )
-        )
+        candidate = seen.get(replica.name)
+        if candidate is None:
+            candidate = _look_at(state, replica, at_ms)
+        found.append(candidate)
+    if tried:
+        return [attrs.evolve(c, tried=True) if c.name in tried else c for c in found]
     return found
 
 
-def _limits(settings: InForce) -> tuple[int, int]:
+_FOREVER_MS = 1 << 62
+
+
+def _look_at(state: State, replica: Replica, at_ms: int) -> Candidate:
+    """A candidate that no request tried yet, kept until time alone may make it another one."""
+    settings, name = state.settings, replica.name
+    health, load = state.health[name], state.load.replicas[name]
+    fresh_ms, stall_ms = stale_ms(settings), settings.eject.stall_after_ms
+    word = standing(replica, health)
+    running_m, waiting_m, effective_m, effective_waiting_m, stale = loads(
+        load, at_ms, fresh_ms, settings.policy.load == "literal"
+    )
+    if effective_waiting_m > 0:
+        queueing = "queue"
+    elif health.busy_until_ms > at_ms:
+        queueing = "busy"  # RULES 6.2: 429 and 503 count as a queue
+    elif health.stalled(at_ms, settings):
+        queueing = "stalled"  # RULES 6.10
+    else:
+        queueing = ""
+    own, most = load.own, _limit(settings, word)
+    candidate = Candidate(
+        name,
+        replica.ordinal,
+        word,
+        running_m,
+        waiting_m,
+        effective_m,
+        effective_waiting_m,
+        own,
+        stale,
+        queueing,
+        0 < most <= own,
+        False,
+    )
+    turns = (health.busy_until_ms, health.moved_ms + stall_ms, load.read_at_ms + fresh_ms + 1)
+    looked = state.looked
+    looked.seen[name] = candidate
+    looked.since_ms = at_ms
+    looked.until_ms = min([looked.until_ms, *[turn_ms for turn_ms in turns if turn_ms > at_ms]])
+    return candidate
+
+
+def _limit(settings: InForce, word: ReplicaState) -> int:
     """In flight, for replicas in traffic and for PROBING ones (RULES 4.7); 0: no limit."""
     limit, probing = settings.admission.max_in_flight, settings.probing.max_in_flight
-    return limit, min(limit, probing) if limit else probing
+    if word != "PROBING":
+        return limit
+    return min(limit, probing) if limit else probing

@@ -1,4 +1,7 @@
-"""What the world asks of the core. Whatever is not deterministic is already a value in here."""
+"""What the world asks of the core. Whatever is not deterministic is already a value in here.
+
+Those of each request have no slots: frozen, they are made in two thirds of the time without.
+"""
 
 import attrs
 
@@ -10,7 +13,7 @@ DRAWS = 1 << 16
 each logged dispatch."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Arrive:
     """A request wants a replica, for the first time or, with ``tried``, again (RULES 4.6).
 
@@ -34,7 +37,7 @@ class Arrive:
     key: str | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Fail:
     """An attempt ended without a byte for the client, and the request moves on.
 
@@ -49,7 +52,7 @@ class Fail:
     retry_after_ms: int | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Finish:
     """A dispatch ended, and its request with it."""
 

@@ -48,9 +48,9 @@ def _move_own_bindings(
     state: State, arrive: Arrive, choice: Choice, dispatch: int, events: list[Event]
 ) -> tuple[PinKind, ...]:
     """RULES 5.9: when a request moves on, so do the pins that it bound itself."""
-    moved: list[PinKind] = []
     if not arrive.earlier:
         return ()
+    moved: list[PinKind] = []
     kinds: tuple[tuple[PinKind, str | None], ...] = (
         ("session", arrive.session),
         ("prefix", arrive.prefix),

@@ -102,6 +102,7 @@ def _scrape_failed(state: State, version: int, at_ms: int, event: e.ScrapeFailed
 
 
 def _dispatched(state: State, version: int, at_ms: int, event: e.Dispatched) -> None:
+    state.looked.forget(event.replica)
     replica = state.fleet.replicas.get(event.replica)
     load.dispatch(state.load, version, at_ms, event, replica.ordinal if replica else None)
     pins.dispatch(state.pins, at_ms, event)
@@ -116,6 +117,7 @@ def _dispatched(state: State, version: int, at_ms: int, event: e.Dispatched) -> 
 def _land(state: State, at_ms: int, number: int, event: e.Released | None = None) -> Flight | None:
     flight = load.land(state.load, number, state.fleet.replicas)
     if flight is not None:
+        state.looked.forget(flight.replica)
         if flight.session is not None:
             pins.land(state.pins, at_ms, flight.session)
         if state.prompts.promises:
@@ -179,7 +181,19 @@ def _live(state: State, version: int, at_ms: int, event: e.Live) -> None:
 
 
 _Fold = Callable[[State, int, int, Any], None]
-_FOLDS: dict[type, _Fold] = {
+_ON_REQUESTS: dict[type, _Fold] = {
+    e.Dispatched: _dispatched,
+    e.Failed: _failed,
+    e.Released: _released,
+    e.Refused: _refused,
+    e.Bound: _bound,
+    e.Spilled: _spilled,
+    e.Rebound: _rebound,
+    e.Unbound: _unbound,
+}
+"""They touch one replica at most, and say so themselves (``Looked``)."""
+
+_ON_THE_FLEET: dict[type, _Fold] = {
     e.Started: _started,
     e.Configured: _configured,
     e.Orphaned: _orphaned,
@@ -191,15 +205,21 @@ _FOLDS: dict[type, _Fold] = {
     e.Draining: _draining,
     e.Scraped: _scraped,
     e.ScrapeFailed: _scrape_failed,
-    e.Dispatched: _dispatched,
-    e.Failed: _failed,
-    e.Released: _released,
-    e.Refused: _refused,
-    e.Bound: _bound,
-    e.Spilled: _spilled,
-    e.Rebound: _rebound,
-    e.Unbound: _unbound,
     e.Ejected: _ejected,
     e.Probing: _probing,
     e.Live: _live,
+}
+
+
+def _looking_anew(fold: _Fold) -> _Fold:
+    def folded(state: State, version: int, at_ms: int, event: e.Event) -> None:
+        fold(state, version, at_ms, event)
+        state.looked.forget_all()
+
+    return folded
+
+
+_FOLDS = {
+    **_ON_REQUESTS,
+    **{kind: _looking_anew(fold) for kind, fold in _ON_THE_FLEET.items()},
 }

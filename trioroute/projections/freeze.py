@@ -88,7 +88,8 @@ def fingerprint() -> str:
     """What a snapshot must agree with to be used: the classes of the state and ``FOLD``."""
     told = [str(FOLD)]
     for cls in _SHAPES:
-        told += [f"{cls.__name__}.{field.name}: {field.type}" for field in attrs.fields(cls)]
+        fields = [field for field in attrs.fields(cls) if field.init]
+        told += [f"{cls.__name__}.{field.name}: {field.type}" for field in fields]
     return blake2b("\n".join(told).encode(), digest_size=8).hexdigest()
 
 

@@ -1,5 +1,7 @@
 """The whole state, and what it says of itself."""
 
+from typing import Any
+
 import attrs
 
 from trioroute import events as e
@@ -13,6 +15,26 @@ from trioroute.projections.tally import Tally
 
 OTHER_MODEL = "other"
 """Label of every model that no replica ever served: made-up names make no new series."""
+
+
+@attrs.define(slots=True)
+class Looked:
+    """What ``policy.candidates`` saw of replicas last, by name, so that it need not look again.
+
+    No part of the state, for it follows from it: it is so while ``since_ms <= at_ms < until_ms``,
+    and ``apply`` forgets what an event touches. A state that is made of another one, with other
+    settings say, begins with none.
+    """
+
+    seen: dict[str, Any] = attrs.field(factory=dict)
+    since_ms: int = 0
+    until_ms: int = 0
+
+    def forget(self, replica: str) -> None:
+        self.seen.pop(replica, None)
+
+    def forget_all(self) -> None:
+        self.seen.clear()
 
 
 @attrs.define(slots=True)
@@ -38,6 +60,7 @@ class State:
     pins: Pins = attrs.field(factory=Pins)
     prompts: Prompts = attrs.field(factory=Prompts)
     tally: Tally = attrs.field(factory=Tally)
+    looked: Looked = attrs.field(factory=Looked, init=False, eq=False, repr=False)
 
     def standing(self, name: str) -> str:
         """The state word of a known replica (RULES 2)."""

@@ -190,21 +190,24 @@ class Source:
 
         Raises CannotRead.
         """
-        known = KINDS.get(record.kind)
-        if known is None or record.schema > known.schema:
-            if self.lenient:
-                self.skipped[record.kind] = self.skipped.get(record.kind, 0) + 1
+        try:
+            return decode(record.kind, record.schema, record.body)
+        except UnreadableEvent as error:
+            known = KINDS.get(record.kind)
+            if known is None or record.schema > known.schema:
+                self._pass_over(record)
                 return None
+            name = decision_name(record.stream, record.version)
+            raise CannotRead(f"{name} (seq {record.seq}) cannot be read: {error}") from error
+
+    def _pass_over(self, record: Record) -> None:
+        if not self.lenient:
             raise CannotRead(
                 f"{decision_name(record.stream, record.version)} is a {record.kind} of schema "
                 f"{record.schema}, written by a newer trioroute: use that release, or --lenient "
                 "to pass over what this one does not know"
             )
-        try:
-            return decode(record.kind, record.schema, record.body)
-        except UnreadableEvent as error:
-            name = decision_name(record.stream, record.version)
-            raise CannotRead(f"{name} (seq {record.seq}) cannot be read: {error}") from error
+        self.skipped[record.kind] = self.skipped.get(record.kind, 0) + 1
 
 
 @attrs.define
