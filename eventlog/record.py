@@ -25,9 +25,10 @@ class Entry:
     body: bytes
 
 
-@attrs.frozen(slots=False)
+@attrs.define
 class Record:
-    """One stored row: an entry with its place in the log.
+    """One stored row: an entry with its place in the log. Nobody changes one; it is not frozen
+    because that would double what making it costs, and a long log has millions.
 
     ``seq`` is the place in the whole log, ``version`` the place in its stream, both from 1 and
     without gaps; ``chain`` is the 16-byte hash over this row and all rows before it (chain.py).

@@ -94,7 +94,9 @@ def _look_at(state: State, replica: Replica, at_ms: int) -> Candidate:
     looked = state.looked
     looked.seen[name] = candidate
     looked.since_ms = at_ms
-    looked.until_ms = min([looked.until_ms, *[turn_ms for turn_ms in turns if turn_ms > at_ms]])
+    for turn_ms in turns:
+        if at_ms < turn_ms < looked.until_ms:
+            looked.until_ms = turn_ms
     return candidate
 
 

@@ -13,7 +13,7 @@ DRAWS = 1 << 16
 each logged dispatch."""
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@attrs.frozen(slots=False)
 class Arrive:
     """A request wants a replica, for the first time or, with ``tried``, again (RULES 4.6).
 

@@ -109,20 +109,20 @@ def arrive_of(event: Dispatched, at_ms: int, state: State) -> c.Arrive:
 
     The state must be the one just before it: it holds the prompt's blocks that were known.
     """
-    return c.Arrive(
-        at_ms=at_ms,
-        request_id=event.request_id,
-        model=event.model,
-        prompt_bytes=event.prompt_bytes,
-        session=event.session,
-        prefix=event.prefix,
-        response=event.response,
-        draw=event.draw,
-        attempt=event.attempt,
-        tried=event.tried,
-        earlier=event.earlier,
-        blocks=state.prompts.joined(event.base, event.blocks),
-        key=event.key,
+    return c.Arrive(  # by place: by name it takes twice the time, and verify makes very many
+        at_ms,
+        event.request_id,
+        event.model,
+        event.prompt_bytes,
+        event.session,
+        event.prefix,
+        event.response,
+        event.draw,
+        event.attempt,
+        event.tried,
+        event.earlier,
+        state.prompts.joined(event.base, event.blocks),
+        event.key,
     )
 
 

@@ -23,10 +23,10 @@ CONVERSATIONS_MAX = 1 << 16
 @attrs.define(slots=True)
 class Conversations:
     """``last``: by the last block, the replica that was asked last and the slot, oldest first.
-    ``asked`` counts them by replica and slot."""
+    ``asked`` counts them by replica and slot, in no order that matters."""
 
     last: dict[int, tuple[str, int]] = attrs.field(factory=dict)
-    asked: dict[str, dict[int, int]] = attrs.field(factory=dict)
+    asked: dict[str, dict[int, int]] = attrs.field(factory=dict, repr=False)
 
     def live(self, replica: str, at_ms: int) -> int:
         """How many asked ``replica`` last, and lately."""

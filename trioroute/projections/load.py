@@ -75,7 +75,10 @@ class Load:
         seen = self.calibration.get(model)
         if seen is None or seen.tokens < CALIBRATION_TOKENS_MIN:
             return configured_m
-        return min(16_000, max(1000, seen.bytes * 1000 // seen.tokens))
+        measured_m = seen.bytes * 1000 // seen.tokens
+        if 1000 <= measured_m <= 16_000:
+            return measured_m
+        return 1000 if measured_m < 1000 else 16_000
 
 
 def dispatch(load: Load, version: int, at_ms: int, event: Dispatched, ordinal: int | None) -> None:

@@ -43,10 +43,6 @@ class Histogram:
     counts: list[int] = attrs.field(factory=lambda: [0] * (len(BOUNDS_MS) + 1))
     sum_ms: int = 0
 
-    def add(self, value_ms: int) -> None:
-        self.counts[bisect_left(BOUNDS_MS, value_ms)] += 1
-        self.sum_ms += value_ms
-
 
 Counter = dict[tuple[str, ...], int]
 
@@ -88,11 +84,12 @@ def _add(counter: Counter, labels: tuple[str, ...], by: int = 1) -> None:
     counter[labels] = counter.get(labels, 0) + by
 
 
-def _histogram(of: dict[str, Histogram], model: str) -> Histogram:
-    known = of.get(model)
+def _took(histograms: dict[str, Histogram], model: str, value_ms: int) -> None:
+    known = histograms.get(model)
     if known is None:
-        known = of[model] = Histogram()
-    return known
+        known = histograms[model] = Histogram()
+    known.counts[bisect_left(BOUNDS_MS, value_ms)] += 1
+    known.sum_ms += value_ms
 
 
 def dispatch(tally: Tally, at_ms: int, event: Dispatched) -> None:
@@ -120,8 +117,8 @@ def release(tally: Tally, event: Released, flight: Flight) -> None:
     if (completion := event.completion_tokens) is not None:
         _add(tally.tokens, (model, "completion"), completion)
     if (ttfb_ms := event.ttfb_ms) is not None:
-        _histogram(tally.ttfb, model).add(ttfb_ms)
-    _histogram(tally.duration, model).add(event.duration_ms)
+        _took(tally.ttfb, model, ttfb_ms)
+    _took(tally.duration, model, event.duration_ms)
 
 
 def orphan(tally: Tally, flight: Flight) -> None:

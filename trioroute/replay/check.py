@@ -45,6 +45,11 @@ def decide_again(state: State, event: Dispatched, at_ms: int) -> list[Event]:
     return decide(state, arrive_of(event, at_ms, state))
 
 
+def same(event: Event, other: Event) -> bool:
+    """``event == other``, in a third of the time: the fields of an event are its dict."""
+    return type(event) is type(other) and event.__dict__ == other.__dict__
+
+
 def made_by(event: Event, number: int) -> bool:
     """Whether ``event`` is a pin event of decision ``number``."""
     return isinstance(event, PIN_EVENTS) and event.dispatch == number
@@ -89,16 +94,17 @@ class Check:
     early: dict[int | None, None] = attrs.field(factory=dict)
 
     def take(self, record: Record, event: Event | None) -> None:
+        kind = type(event)
         self.past.expect(record)
-        if self.orphans_due and type(event) is not Orphaned:
+        if self.orphans_due and kind is not Orphaned:
             self._ending(record, f"{_names(record.stream, self.open)} should be Orphaned here")
         if event is not None:
-            if self.due or (self.number and type(event) in PIN_EVENTS):
+            if self.due or (self.number and kind in PIN_EVENTS):
                 if self.number == NOT_KNOWN and isinstance(event, PIN_EVENTS):
                     self.early[event.dispatch] = None
                 else:
                     self._pin_event(record, event)
-            look = _LOOKS.get(type(event))
+            look = _LOOKS.get(kind)
             if look is not None:
                 look(self, record, event)
         self.past.fold_next(record, event)
@@ -107,7 +113,7 @@ class Check:
 
     def _pin_event(self, record: Record, event: Event) -> None:
         """The decision's own pin events follow it at once, in the order they were decided."""
-        if self.due and event == self.due[0]:
+        if self.due and same(event, self.due[0]):
             self.dispatched.append(event)
             del self.due[0]
         elif self.due or made_by(event, self.number):
@@ -163,7 +169,7 @@ class Check:
         self.number = record.version
         self.dispatched = [event]
         self.again = decide_again(self.past.state, event, record.at_ms)
-        if not self.again or self.again[0] != event:
+        if not self.again or not same(self.again[0], event):
             self._differs(record.seq, self.dispatched)
         self.due = self.again[1:]
         self.open[record.version] = None

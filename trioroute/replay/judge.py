@@ -32,8 +32,7 @@ class Judge:
         self.result.begins_at = oldest.seq
         self.result.head = self.beginning.fold.head
         if self.beginning.blind:
-            self._take(oldest)
-            self.result.head = Head(oldest.seq, oldest.chain)
+            self._judge([oldest])
         self._take_over()
 
     def page(self, until: int) -> bool:
@@ -48,18 +47,24 @@ class Judge:
         except LogDamaged as error:
             damage = error
             page = [record for record in page if record.seq < error.seq]
-        good = None
-        try:
-            for record in page:
-                self._take(record)
-                good = record
-        finally:
-            if good is not None:
-                self.result.head = Head(good.seq, good.chain)
+        self._judge(page)
         if damage is not None:
             raise damage
         self._take_over()
         return bool(page)
+
+    def _judge(self, rows: list[Record]) -> None:
+        good = None
+        try:
+            for record in rows:
+                check = self.checks.get(record.stream) or self._first_of(record)
+                if check is not None:
+                    check.take(record, self.source.event(record))
+                    self.result.events += 1
+                good = record
+        finally:
+            if good is not None:
+                self.result.head = Head(good.seq, good.chain)
 
     def _take_over(self) -> None:
         """Where the snapshot was made, go on from it with the routers that are not judged yet."""
@@ -79,18 +84,16 @@ class Judge:
     def _check(self, past: Past) -> Check:
         return (Check if self.result.today is None else TodayCheck)(past, self.result)
 
-    def _take(self, record: Record) -> None:
-        check = self.checks.get(record.stream)
-        if check is None:
-            past = Past(record.stream)
-            if self.beginning.blind and record.version > 1:
-                if not _restates(self.source, record):
-                    self.result.begins_at = record.seq + 1
-                    return
-                past.state.position = record.version - 1
-            check = self.checks[record.stream] = self._check(past)
-        check.take(record, self.source.event(record))
-        self.result.events += 1
+    def _first_of(self, record: Record) -> Check | None:
+        """The check of a router whose first row is ``record``; None while its state is unknown."""
+        past = Past(record.stream)
+        if self.beginning.blind and record.version > 1:
+            if not _restates(self.source, record):
+                self.result.begins_at = record.seq + 1
+                return None
+            past.state.position = record.version - 1
+        self.checks[record.stream] = check = self._check(past)
+        return check
 
 
 def _restates(source: Source, record: Record) -> bool:
