@@ -9,9 +9,10 @@ GENESIS = bytes(16)
 """The chain value before the first row of a log."""
 
 
-@attrs.frozen
+@attrs.define
 class Entry:
-    """One fact to append.
+    """One fact to append. Nobody changes one; it is not frozen because that would double what
+    making it costs, and each event of a request is one.
 
     ``kind`` and the integer ``schema`` say how to read ``body``, which is compact JSON in UTF-8;
     ``at_ms`` is the writer's clock in milliseconds; ``seen`` is the highest foreign ``seq`` the
@@ -27,8 +28,7 @@ class Entry:
 
 @attrs.define
 class Record:
-    """One stored row: an entry with its place in the log. Nobody changes one; it is not frozen
-    because that would double what making it costs, and a long log has millions.
+    """One stored row: an entry with its place in the log. Not frozen either.
 
     ``seq`` is the place in the whole log, ``version`` the place in its stream, both from 1 and
     without gaps; ``chain`` is the 16-byte hash over this row and all rows before it (chain.py).

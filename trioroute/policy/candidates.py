@@ -41,7 +41,7 @@ def look(state: State, model: str, at_ms: int, tried: tuple[str, ...]) -> list[C
     """
     looked = state.looked
     if not looked.since_ms <= at_ms < looked.until_ms:
-        looked.forget_all()
+        looked.seen.clear()
         looked.since_ms, looked.until_ms = at_ms, _FOREVER_MS
     seen = looked.seen
     found: list[Candidate] = []

@@ -102,7 +102,7 @@ def _scrape_failed(state: State, version: int, at_ms: int, event: e.ScrapeFailed
 
 
 def _dispatched(state: State, version: int, at_ms: int, event: e.Dispatched) -> None:
-    state.looked.forget(event.replica)
+    state.looked.seen.pop(event.replica, None)
     replica = state.fleet.replicas.get(event.replica)
     load.dispatch(state.load, version, at_ms, event, replica.ordinal if replica else None)
     pins.dispatch(state.pins, at_ms, event)
@@ -117,7 +117,7 @@ def _dispatched(state: State, version: int, at_ms: int, event: e.Dispatched) -> 
 def _land(state: State, at_ms: int, number: int, event: e.Released | None = None) -> Flight | None:
     flight = load.land(state.load, number, state.fleet.replicas)
     if flight is not None:
-        state.looked.forget(flight.replica)
+        state.looked.seen.pop(flight.replica, None)
         if flight.session is not None:
             pins.land(state.pins, at_ms, flight.session)
         if state.prompts.promises:
@@ -214,7 +214,7 @@ _ON_THE_FLEET: dict[type, _Fold] = {
 def _looking_anew(fold: _Fold) -> _Fold:
     def folded(state: State, version: int, at_ms: int, event: e.Event) -> None:
         fold(state, version, at_ms, event)
-        state.looked.forget_all()
+        state.looked.seen.clear()
 
     return folded
 

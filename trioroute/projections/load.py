@@ -82,7 +82,7 @@ class Load:
 
 
 def dispatch(load: Load, version: int, at_ms: int, event: Dispatched, ordinal: int | None) -> None:
-    own = load.of(event.replica)
+    own = load.replicas.get(event.replica) or load.of(event.replica)
     own.own += 1
     own.wlc_m += event.weight_m
     load.flights[version] = Flight(
@@ -107,7 +107,7 @@ def land(load: Load, dispatch_number: int, fleet: Container[str]) -> Flight | No
     flight = load.flights.pop(dispatch_number, None)
     if flight is None:
         return None
-    own = load.of(flight.replica)
+    own = load.replicas.get(flight.replica) or load.of(flight.replica)
     own.own -= 1
     own.wlc_m -= flight.weight_m
     if own.own == 0 and flight.replica not in fleet:

@@ -55,13 +55,10 @@ def checksum(kind: PinKind, key: str, pin: Pin) -> int:
 
 
 def _mark(pins: Pins, kind: PinKind, key: str, pin: Pin, sign: int) -> None:
-    pins.digest = (pins.digest + sign * checksum(kind, key, pin)) & 0x7FFF_FFFF_FFFF_FFFF
+    pins.digest = (pins.digest + sign * checksum(kind, key, pin)) & _DIGEST_BITS
 
 
-def _touch(table: dict[str, Pin], key: str, pin: Pin, at_ms: int) -> None:
-    pin.used_ms = at_ms
-    del table[key]
-    table[key] = pin
+_DIGEST_BITS = 0x7FFF_FFFF_FFFF_FFFF
 
 
 def bind(pins: Pins, at_ms: int, event: Bound) -> None:
@@ -98,9 +95,9 @@ def spill(pins: Pins, event: Spilled) -> None:
 
 def _set_spills(pins: Pins, kind: PinKind, key: str, pin: Pin, count: int) -> None:
     if pin.spills != count:
-        _mark(pins, kind, key, pin, -1)
+        before = checksum(kind, key, pin)
         pin.spills = count
-        _mark(pins, kind, key, pin, 1)
+        pins.digest = (pins.digest - before + checksum(kind, key, pin)) & _DIGEST_BITS
 
 
 def unbind(pins: Pins, event: Unbound) -> None:
@@ -125,18 +122,19 @@ def dispatch(pins: Pins, at_ms: int, event: Dispatched) -> None:
     session = event.session
     if session is not None:
         running = pins.running[session] = pins.running.get(session, 0) + 1
-        pin = pins.session.get(session)
+        pin = pins.session.pop(session, None)
         if pin is not None:
-            pin.running = running
-            _touch(pins.session, session, pin, at_ms)
+            pins.session[session] = pin  # used last
+            pin.running, pin.used_ms = running, at_ms
             if pin.spills and pin.replica == event.replica:
                 _set_spills(pins, "session", session, pin, 0)
             if event.reason != "affinity:prefix":
                 return
     if event.prefix is not None and event.home is not None:
-        pin = pins.prefix.get(event.prefix)
+        pin = pins.prefix.pop(event.prefix, None)
         if pin is not None:
-            _touch(pins.prefix, event.prefix, pin, at_ms)
+            pins.prefix[event.prefix] = pin
+            pin.used_ms = at_ms
             if pin.spills and pin.replica == event.replica:
                 _set_spills(pins, "prefix", event.prefix, pin, 0)
 
@@ -149,10 +147,10 @@ def land(pins: Pins, at_ms: int, session: str) -> None:
     else:
         running = 0
         pins.running.pop(session, None)
-    pin = pins.session.get(session)
+    pin = pins.session.pop(session, None)
     if pin is not None:
-        pin.running = running
-        _touch(pins.session, session, pin, at_ms)
+        pins.session[session] = pin
+        pin.running, pin.used_ms = running, at_ms
 
 
 def hold(pins: Pins, at_ms: int, response: str, replica: str, bound: int, ttl_ms: int) -> None:

@@ -30,12 +30,6 @@ class Looked:
     since_ms: int = 0
     until_ms: int = 0
 
-    def forget(self, replica: str) -> None:
-        self.seen.pop(replica, None)
-
-    def forget_all(self) -> None:
-        self.seen.clear()
-
 
 @attrs.define(slots=True)
 class State:

@@ -80,8 +80,8 @@ class Tally:
         return total
 
 
-def _add(counter: Counter, labels: tuple[str, ...], by: int = 1) -> None:
-    counter[labels] = counter.get(labels, 0) + by
+def _add(counter: Counter, labels: tuple[str, ...]) -> None:
+    counter[labels] = counter.get(labels, 0) + 1
 
 
 def _took(histograms: dict[str, Histogram], model: str, value_ms: int) -> None:
@@ -93,7 +93,8 @@ def _took(histograms: dict[str, Histogram], model: str, value_ms: int) -> None:
 
 
 def dispatch(tally: Tally, at_ms: int, event: Dispatched) -> None:
-    _add(tally.dispatches, (event.replica, event.reason))
+    labels = event.replica, event.reason
+    tally.dispatches[labels] = tally.dispatches.get(labels, 0) + 1
     slot = at_ms // SHARE_SLOT_MS
     counts = tally.share.get(slot)
     if counts is None:
@@ -103,6 +104,9 @@ def dispatch(tally: Tally, at_ms: int, event: Dispatched) -> None:
     counts[event.replica] = counts.get(event.replica, 0) + 1
 
 
+# What every request does is written out in ``dispatch`` and ``release``: calls are what it costs.
+
+
 def fail(tally: Tally, event: Failed) -> None:
     """Every failed attempt but the router's own is followed by another one."""
     if event.blame != "router":
@@ -110,12 +114,15 @@ def fail(tally: Tally, event: Failed) -> None:
 
 
 def release(tally: Tally, event: Released, flight: Flight) -> None:
-    model = flight.model
-    _add(tally.requests, (model, event.outcome))
+    model, requests, tokens = flight.model, tally.requests, tally.tokens
+    labels: tuple[str, ...] = (model, event.outcome)
+    requests[labels] = requests.get(labels, 0) + 1
     if (prompt := event.prompt_tokens) is not None:
-        _add(tally.tokens, (model, "prompt"), prompt)
+        labels = (model, "prompt")
+        tokens[labels] = tokens.get(labels, 0) + prompt
     if (completion := event.completion_tokens) is not None:
-        _add(tally.tokens, (model, "completion"), completion)
+        labels = (model, "completion")
+        tokens[labels] = tokens.get(labels, 0) + completion
     if (ttfb_ms := event.ttfb_ms) is not None:
         _took(tally.ttfb, model, ttfb_ms)
     _took(tally.duration, model, event.duration_ms)
