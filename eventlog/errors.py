@@ -3,7 +3,11 @@
 The constructor's arguments are ``args``, so an error can be copied and raised in several tasks.
 """
 
+import errno
 from pathlib import Path
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What the system says where a disk, or a user's share of it, is full."""
 
 
 class LogError(Exception):

@@ -1,8 +1,11 @@
 """What may be retired of a router's log: one rule for ``log prune`` and a running router."""
 
+from collections.abc import Callable
 from pathlib import Path
 
-from eventlog.errors import LogError
+import attrs
+
+from eventlog.errors import NO_ROOM, LogError
 from eventlog.reading import SqliteReader
 from eventlog.retention import MayGo, Plan, Retention, Segment, look, plan, unlink
 from eventlog.segments import list_segments
@@ -10,6 +13,47 @@ from eventlog.snapshots import BadSnapshot, Snapshots, check_belongs
 from eventlog.sqlite_segment import seal
 from trioroute.archived import forget_retired, is_archived
 from trioroute.snapshot import FOLD, parse_states
+
+NOT_ARCHIVED = "log.archive has not taken it yet"
+
+
+@attrs.frozen
+class Pruned:
+    """What ``prune`` did. ``no_room`` is what the disk said where it took no snapshot without which
+    segments had to stay."""
+
+    gone: tuple[Segment, ...]
+    left: Plan
+    no_room: OSError | None = None
+
+
+def prune(
+    log: Path,
+    limits: Retention,
+    now_ms: int,
+    *,
+    archived_only: bool,
+    make: Callable[[], object],
+) -> Pruned:
+    """Unlink what may go, and only then ``make`` the snapshots without which the rest may not: on a
+    full disk they find room in what was freed. Raises LogError, OSError, and what ``make`` raises.
+    """
+    gone: list[Segment] = []
+    made, no_room = False, None
+    while True:
+        left = plan_retention(log, limits, now_ms, archived_only=archived_only)
+        retire(log, left)
+        gone += left.going
+        wanting = left.kept_back and left.reason != NOT_ARCHIVED
+        if not wanting or made or (no_room and not left.going):
+            return Pruned(tuple(gone), left, no_room if wanting else None)
+        try:
+            make()
+            made, no_room = True, None
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            no_room = error
 
 
 def plan_retention(log: Path, limits: Retention, now_ms: int, *, archived_only: bool) -> Plan:
@@ -25,7 +69,7 @@ def _judge(log: Path, reader: SqliteReader, archived_only: bool) -> MayGo:
 
     def may_go(segment: Segment, following: Segment) -> str:
         if archived_only and not is_archived(segment.file.path):
-            return "log.archive has not taken it yet"
+            return NOT_ARCHIVED
         try:
             snapshot = snapshots.read(following.file.first - 1)
             if snapshot.fold != FOLD:

@@ -1,6 +1,5 @@
 """A real file system that is full or read-only: the writer waits, and goes on by itself."""
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,36 +13,15 @@ from eventlog.conformance import read_all
 from eventlog.journal import Journal
 from eventlog.segments import list_segments
 from eventlog.sqlite import SegmentLimits, SqliteReader, SqliteStore
+from tests.small_disk import fill, mount, mounted
 
 SIZE_BYTES = 3 << 20
 
 
-def mount(*arguments: str) -> None:
-    done = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"needs the right to mount a small file system: {done.stderr.strip()}")
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount("-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "none", str(disk))
-    try:
+    with mounted(tmp_path / "disk", SIZE_BYTES) as disk:
         yield disk
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=True)
-
-
-def fill(disk: Path) -> Path:
-    ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-        except OSError:
-            pass
-    return ballast
 
 
 def entries(count: int) -> list[Entry]:

@@ -25,6 +25,7 @@ from tests.field.stub import Stub
 from tests.proxy.scripted import OK, always
 from tests.replay.rig import STREAM
 from tests.scenario import play
+from tests.small_disk import fill, mounted
 from trioroute import events as e
 from trioroute.assembly import assemble, open_log
 from trioroute.cli.root import main
@@ -238,25 +239,8 @@ async def test_durability_contract(open_site: OpenSite, tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one MiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
-    try:
-        subprocess.run(mount, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("mounting a small file system needs rights that this user has not")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-def fill(place: Path) -> Path:
-    """Take all room there is."""
-    filler = place / "filler"
-    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
-        while file.write(bytes(4096)):
-            pass
-    return filler
+    with mounted(tmp_path / "disk", 1 << 20) as disk:
+        yield disk
 
 
 def begun(log: Path) -> int:

@@ -8,12 +8,13 @@ import click
 
 from eventlog.retention import Retention
 from eventlog.segments import list_segments
+from eventlog.word_index import DIRECTORY as INDEX
 from trioroute.archived import DIRECTORY
-from trioroute.cli.failures import warn
-from trioroute.cli.log.words import Bar, failures, json_option, log_argument
+from trioroute.cli.failures import fail, warn
+from trioroute.cli.log.words import CANNOT, Bar, failures, json_option, log_argument
 from trioroute.quantities import BadValue, parse_duration_ms, parse_size_bytes
 from trioroute.replay.clock import now_ms
-from trioroute.retain import plan_retention, retire
+from trioroute.retain import Pruned, plan_retention, prune
 from trioroute.snapshot import make_snapshots
 
 EPILOG = """\b
@@ -42,8 +43,8 @@ def prune_command(
 ) -> None:
     """Unlink whole closed segments of LOG, oldest first, by the rules of a running router.
 
-    The newest segment stays, and so does one whose successor has no usable snapshot; missing
-    snapshots are made first.
+    The newest segment stays, and so does one whose successor has no usable snapshot. What may go
+    goes first; then missing snapshots are made, and what may go with them.
     """
     if older_than is None and keep is None:
         raise click.UsageError("say what may go: --older-than AGE, --keep SIZE, or both")
@@ -53,17 +54,27 @@ def prune_command(
     )
     archived_only = (log / DIRECTORY).is_dir() and not unarchived
     with failures():
-        if not dry_run:
+        if dry_run:
+            decided = plan_retention(log, limits, now_ms(), archived_only=archived_only)
+            done = Pruned(decided.going, decided)
+        else:
             with Bar("folding") as bar:
-                make_snapshots(log, warn=warn, progress=bar)
-        decided = plan_retention(log, limits, now_ms(), archived_only=archived_only)
-        if not dry_run:
-            retire(log, decided)
-    for segment in decided.kept_back:
+                done = prune(
+                    log,
+                    limits,
+                    now_ms(),
+                    archived_only=archived_only,
+                    make=lambda: make_snapshots(log, warn=warn, progress=bar),
+                )
+        _tell(log, done, dry_run=dry_run, as_data=as_data)
+
+
+def _tell(log: Path, done: Pruned, *, dry_run: bool, as_data: bool) -> None:
+    for segment in done.left.kept_back:
         later = "; without --dry-run missing snapshots are made first" if dry_run else ""
-        warn(f"{segment.file.path} stays: {decided.reason}{later}")
-    names = [segment.file.path.name for segment in decided.going]
-    freed = sum(segment.size_bytes for segment in decided.going)
+        warn(f"{segment.file.path} stays: {done.left.reason}{later}")
+    names = [segment.file.path.name for segment in done.gone]
+    freed = sum(segment.size_bytes for segment in done.gone)
     if as_data:
         click.echo(json.dumps({"removed": names, "bytes": freed, "dry_run": dry_run}))
     else:
@@ -72,6 +83,13 @@ def prune_command(
         click.echo(
             f"{verb}: {', '.join(names) or 'nothing'} ({freed} bytes); {newest} stays: the newest "
             "segment is the one that is written on"
+        )
+    if done.no_room is not None:
+        fail(
+            f"{done.no_room.filename or log}: the snapshot that tells of what goes is made first, "
+            f"and there is no room for it ({done.no_room.strerror}): free some on this disk and "
+            f"run this again; {log / INDEX} may be deleted, a running router makes it anew",
+            CANNOT,
         )
 
 
