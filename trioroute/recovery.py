@@ -10,7 +10,7 @@ import attrs
 from eventlog import LogDamaged, LogReader, StoreFailed
 from eventlog.bare import read_bare
 from eventlog.snapshots import BadSnapshot, Snapshots, Warn
-from trioroute.events import Gap, UnreadableEvent, decode
+from trioroute.events import Gap, UnreadableEvent, decode_to_fold
 from trioroute.policy.keys import HEX_KEY_BYTES, KEY_BYTES
 from trioroute.projections import State, apply
 from trioroute.projections.freeze import CannotThaw, thaw
@@ -65,7 +65,7 @@ def recover(
             if version != state.position + 1:
                 raise LogDamaged(stream, seq, f"gap before version {version}")
             try:
-                event = decode(kind, schema, body)
+                event = decode_to_fold(kind, schema, body)
             except UnreadableEvent as error:
                 raise unreadable(stream, version, seq, error) from error
             apply(state, version, at_ms, event)

@@ -103,3 +103,13 @@ def test_a_second_end_of_a_dispatch_in_a_log_changes_no_sum(rig: Rig) -> None:
         apply(state, state.position + 1, state.at_ms, event)
     assert state.load.of("a").own == 1
     assert list(state.load.flights) == [other.number]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_read_only_to_fold_gives_the_same_state(seed: int) -> None:
+    rig = play(seed, 400)
+    state = State()
+    for version, entry in enumerate(rig.log.entries, 1):
+        event = e.decode_to_fold(entry.kind, entry.schema, entry.body.decode())
+        apply(state, version, entry.at_ms, event)
+    assert repr(state) == repr(rig.state)

@@ -19,7 +19,7 @@ from cattrs.fns import identity
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 from trioroute.events import fleet, health, lifecycle, pins, requests, scrapes, sections
-from trioroute.events.flat import NotFlat, all_fields, flat_reader, is_plain
+from trioroute.events.flat import NotFlat, all_fields, flat_form, flat_reader, is_plain
 from trioroute.events.upcast import UPCASTS
 
 Event = (
@@ -56,8 +56,8 @@ class UnreadableEvent(ValueError):
 class Kind:
     """How one kind is written and read; ``schema`` is what this release writes.
 
-    ``read`` is the fast way in for a body of that schema, where there is one; ``defaults`` are the
-    fields left out of a flat body while they hold this.
+    ``read`` is the fast way in for a body of that schema, where there is one: into ``form``, which
+    has the same fields. ``defaults`` are left out of a flat body while fields hold this.
     """
 
     name: str
@@ -65,7 +65,8 @@ class Kind:
     schema: int
     unstructure: Callable[[Any], dict[str, Any]]
     structure: Callable[[Any, Any], Any]
-    read: Callable[[bytes | str], object] | None
+    form: type | None
+    read: Callable[[bytes | str], Any] | None
     defaults: tuple[tuple[str, Any], ...]
 
 
@@ -136,8 +137,10 @@ def _table() -> dict[str, Kind]:
             for field in attrs.fields(cls)
             if field.default is not attrs.NOTHING
         )
+        form = flat_form(cls)
+        read = flat_reader(form) if form is not None else None
         kinds[cls.__name__] = Kind(
-            cls.__name__, cls, schema, unstructure, structure, flat_reader(cls), defaults
+            cls.__name__, cls, schema, unstructure, structure, form, read, defaults
         )
     return kinds
 
@@ -200,6 +203,21 @@ def decode(kind: str, schema: int, body: bytes | str) -> Event:
     if known is None or not 1 <= schema <= known.schema:
         raise UnreadableEvent(_why_not(kind, schema))
     return decode_strictly(known, schema, body)
+
+
+def decode_to_fold(kind: str, schema: int, body: bytes | str) -> Event:
+    """As ``decode`` in half of the time, for ``projections.apply`` only: what it gives has the
+    fields of an event and is good for nothing else. Raises UnreadableEvent.
+    """
+    known = KINDS.get(kind)
+    if known is not None and schema == known.schema and known.read is not None:
+        try:
+            event: Event = known.read(body)
+        except NotFlat:
+            pass  # as in decode
+        else:
+            return event
+    return decode(kind, schema, body)
 
 
 def decode_strictly(known: Kind, schema: int, body: bytes | str) -> Event:

@@ -24,15 +24,21 @@ _PLAIN = (str, bool, type(None))
 _UNIONS = (Union, type(int | None))
 
 
-def flat_reader(cls: type) -> Callable[[bytes | str], object] | None:
-    """A function from a body to what ``all_fields`` takes, for the event class ``cls``; it raises
-    NotFlat. None for a class with a field that holds an object.
+def flat_form(cls: type) -> type | None:
+    """A class with the fields of the event class ``cls``, which bodies are read into; None for one
+    with a field that holds an object.
     """
     try:
         fields = [_field(field) for field in attrs.fields(cls)]
     except TypeError:
         return None
-    form = defstruct(cls.__name__, fields, kw_only=True, forbid_unknown_fields=True, gc=False)
+    return defstruct(cls.__name__, fields, kw_only=True, forbid_unknown_fields=True, gc=False)
+
+
+def flat_reader(form: type) -> Callable[[bytes | str], Any]:
+    """A function from a body to an object of the form, which ``all_fields`` takes; it raises
+    NotFlat.
+    """
     return Decoder(form).decode
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 
 from trioroute import events as e
+from trioroute.events.codec import KINDS
 from trioroute.projections import fleet, health, load, pins, prompts, tally
 from trioroute.projections.freeze import thaw
 from trioroute.projections.load import Flight
@@ -128,7 +129,8 @@ def _land(state: State, at_ms: int, number: int, event: e.Released | None = None
 def _failed(state: State, version: int, at_ms: int, event: e.Failed) -> None:
     flight = _land(state, at_ms, event.dispatch)
     if flight is not None:
-        health.ended(state.health, at_ms, flight, event)
+        answered = event.status is not None
+        health.ended(state.health, at_ms, flight, event, answered=answered)
         tally.fail(state.tally, event)
 
 
@@ -136,7 +138,8 @@ def _released(state: State, version: int, at_ms: int, event: e.Released) -> None
     flight = _land(state, at_ms, event.dispatch, event)
     if flight is None:
         return
-    health.ended(state.health, at_ms, flight, event)
+    answered = event.outcome in ("ok", "client_error")
+    health.ended(state.health, at_ms, flight, event, answered=answered)
     load.release(state.load, event, flight)
     tally.release(state.tally, event, flight)
     if event.response is not None:
@@ -219,7 +222,9 @@ def _looking_anew(fold: _Fold) -> _Fold:
     return folded
 
 
-_FOLDS = {
+_FOLDS: dict[type, _Fold] = {
     **_ON_REQUESTS,
     **{kind: _looking_anew(fold) for kind, fold in _ON_THE_FLEET.items()},
 }
+# what ``decode_to_fold`` gives has the same fields, and no fold asks for the class
+_FOLDS |= {one.form: _FOLDS[one.cls] for one in KINDS.values() if one.form is not None}

@@ -215,8 +215,10 @@ def scrape_failed(table: HealthTable, event: ScrapeFailed) -> None:
         health.good_scrapes = 0
 
 
-def ended(table: HealthTable, at_ms: int, flight: Flight, event: Failed | Released) -> None:
-    """Count an ending for or against its replica (RULES 6.2).
+def ended(
+    table: HealthTable, at_ms: int, flight: Flight, event: Failed | Released, *, answered: bool
+) -> None:
+    """Count an ending for or against its replica (RULES 6.2); ``answered``: properly.
 
     What was dispatched before the last eject says nothing of the replica that came back. A proper
     answer, a 4xx too, breaks a row of failures; a client that left does not.
@@ -228,14 +230,8 @@ def ended(table: HealthTable, at_ms: int, flight: Flight, event: Failed | Releas
         health.busy_until_ms = max(health.busy_until_ms, at_ms + event.retry_after_ms)
     elif event.blame == "replica":
         health.request_failures += 1
-    elif _properly_answered(event):
+    elif answered:
         health.request_failures = 0
-
-
-def _properly_answered(event: Failed | Released) -> bool:
-    if type(event) is Released:
-        return event.outcome in ("ok", "client_error")
-    return event.status is not None
 
 
 def restart(table: HealthTable, at_ms: int, settings: InForce) -> None:
