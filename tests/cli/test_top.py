@@ -174,3 +174,17 @@ def test_names_cannot_steer_the_terminal() -> None:
     assert "\x1b" not in sink.getvalue()
     assert "[red]gpu" in sink.getvalue(), "and no markup is read in it"
     assert "█" in sink.getvalue(), "all of the last slot's traffic"
+
+
+def test_it_says_why_no_traffic_should_come() -> None:
+    shown = frame_of_a_router_without_replicas(ready=False, reason="the log is stalled")
+    assert "not ready for traffic: the log is stalled" in shown
+    assert "not ready" not in frame_of_a_router_without_replicas(ready=True, reason="")
+
+
+def frame_of_a_router_without_replicas(**more: object) -> str:
+    state = {"router": "r1", "position": 9, "durable_position": 9, "at_ms": 1_700_000_000_000}
+    state |= {"imbalance_index": 0.0, "pins": {"session": 0, "prefix": 0}, "replicas": [], **more}
+    sink = StringIO()
+    Console(file=sink, width=200).print(frame(Watched(state=state)))
+    return sink.getvalue()

@@ -42,6 +42,7 @@ class Place:
     directory: Path
     port: int
     router: int
+    admin: int
     pair: Pair
 
 
@@ -70,6 +71,7 @@ def haproxy(place: Place) -> list[str]:
             piece("haproxy"),
             ("bind :443", f"bind 127.0.0.1:{place.port}"),
             ("127.0.0.1:8080", f"127.0.0.1:{place.router}"),
+            ("check port 9090", f"check port {place.admin}"),
             ("/etc/ssl/api-with-key.pem", str(both)),
         )
     )
@@ -83,6 +85,7 @@ def envoy(place: Place) -> list[str]:
             piece("yaml"),
             ("address: 0.0.0.0, port_value: 443", f"address: 127.0.0.1, port_value: {place.port}"),
             ("port_value: 8080", f"port_value: {place.router}"),
+            ("port_value: 9090", f"port_value: {place.admin}"),
             ("/etc/ssl/api.pem", place.pair.cert),
             ("/etc/ssl/api.key", place.pair.key),
         )
@@ -129,7 +132,7 @@ def front(request: pytest.FixtureRequest, fleet: Fleet, tmp_path: Path) -> Itera
     fleet.engine("--decode-tokens-per-s=10")
     router = fleet.router().ready()
     pair = self_signed(tmp_path, "front")
-    place = Place(tmp_path, free_port(), router.port, pair)
+    place = Place(tmp_path, free_port(), router.port, router.admin_port, pair)
     output = tmp_path / "front.out"
     with output.open("wb") as sink:
         process = subprocess.Popen(FRONTS[request.param](place), stdout=sink, stderr=sink)

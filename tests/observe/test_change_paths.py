@@ -31,6 +31,14 @@ async def test_a_replica_is_ejected_by_hand(house: House) -> None:
         assert answer.json() == {"replica": "a", "state": "EJECTED", "in_flight": 0}
         again = await client.post("/replicas/a/eject")
         assert again.status_code == 200
+        assert "note" not in again.json()
+        await client.post("/replicas/a/drain")
+        back = (await client.post("/replicas/a/undrain")).json()
+        assert back["state"] == "EJECTED"
+        assert "when its cooldown is over, in 31 s" in back["note"]
+        await client.post("/replicas", json=GPU)
+        joining = (await client.post("/replicas/gpu9/eject")).json()
+        assert joining["note"].startswith("nothing was changed: it is JOINING")
     assert house.rig.state.health["a"].n == 1
 
 

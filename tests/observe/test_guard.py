@@ -46,6 +46,14 @@ def test_no_host_or_two_hosts_are_refused() -> None:
     assert refuse("GET", [(b"host", b"localhost"), (b"Host", b"localhost")]) is not None
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_probe_may_name_the_port_as_it_likes(path: str) -> None:
+    """HAProxy's checks send no Host, Envoy's the name of the cluster."""
+    assert refuse("GET", [], path=path) is None
+    assert refuse("GET", [(b"host", b"trioroute")], path=path) is None
+    assert refuse("GET", [(b"host", b"trioroute")], path="/state") is not None
+
+
 def test_a_program_without_an_origin_may_post() -> None:
     assert verdict("POST", host="127.0.0.1:9090") is None
 

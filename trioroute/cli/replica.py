@@ -85,8 +85,10 @@ def _ask(client: httpx.Client, verb: str, name: str, why: str, *, now: bool) -> 
 def _show(replicas: list[dict[str, Any]]) -> None:
     columns = ("name", "state", "url", "source", "in_flight", "running", "waiting", "eject_count")
     table = Table(box=None)
-    for column in columns:
+    for column in (*columns, "cooldown"):
         table.add_column(column.replace("_", " "), no_wrap=True)
     for replica in replicas:
-        table.add_row(*("-" if replica[key] is None else str(replica[key]) for key in columns))
+        told = ["-" if replica[key] is None else str(replica[key]) for key in columns]
+        left_s = replica["cooldown_s"]
+        table.add_row(*told, f"{left_s:.0f} s" if left_s else "-")
     Console(width=None if sys.stdout.isatty() else 200).print(table)

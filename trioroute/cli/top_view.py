@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from trioroute.cli.top_watch import Decision, Incident, Watched
+from trioroute.cli.top_watch import PAST_EVENTS, Decision, Incident, Watched
 
 STYLES = {"LIVE": "green", "EJECTED": "red", "PROBING": "yellow", "DRAINING": "yellow"}
 BARS = "▁▂▃▄▅▆▇█"
@@ -38,6 +38,8 @@ def _head(watched: Watched) -> Text:
         f" pins {pins['session']} session {pins['prefix']} prefix"
     )
     head.stylize("bold")
+    if not state.get("ready", True):
+        head.append_text(_plain(f"\nnot ready for traffic: {state['reason']}", "red"))
     if watched.trouble:
         head.append_text(_plain(f"\n{watched.trouble}", "red"))
     return head
@@ -117,7 +119,7 @@ def _incidents(incidents: Iterable[Incident]) -> Table:
         times = f" ({one.times} times)" if one.times > 1 else ""
         made.add_row(_clock(one.at_ms), _plain(one.text + times))
     if not made.row_count:
-        made.add_row("", "none yet")
+        made.add_row("", f"none among the last {PAST_EVENTS:,} events")
     return made
 
 

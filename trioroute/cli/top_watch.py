@@ -15,7 +15,7 @@ from trioroute.events import UnreadableEvent, decode
 from trioroute.events.codec import KINDS
 from trioroute.replay.words import health_words
 
-PAST_EVENTS = 1000
+PAST_EVENTS = 3000
 DECISIONS = 12
 INCIDENTS = 8
 SLOT_MS = 15_000

@@ -172,6 +172,7 @@ class _Office:
                 desk.state(),
                 desk.now_ms(),
                 desk.log,
+                ready=desk.ready(),
                 with_share=b"with=traffic_share" in asked,
                 with_score=b"with=score" in asked,
                 restart_needed=desk.changes.restart_needed,

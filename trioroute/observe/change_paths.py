@@ -97,7 +97,21 @@ class ChangeOffice:
             self.changes.eject(name, why)
         else:
             self.changes.drain(name, verb == "drain", why)
-        return json_answer(self._told(name))
+        told = self._told(name)
+        note = self._after(name, verb, told["state"])
+        return json_answer({**told, "note": note} if note else told)
+
+    def _after(self, name: str, verb: str, standing: str) -> str:
+        """What somebody may not expect of a replica that was out of traffic already."""
+        if verb == "undrain" and standing == "EJECTED":
+            state = self.state()
+            left_ms = state.health[name].until_ms - state.at_ms
+            return "it was ejected meanwhile: two good scrapes bring it back" + (
+                f" when its cooldown is over, in {left_ms // 1000 + 1} s" if left_ms > 0 else ""
+            )
+        if verb == "eject" and self.state().health[name].stage != "EJECTED":
+            return f"nothing was changed: it is {standing}, so no request goes there anyway"
+        return ""
 
     def _remove(self, name: str, why: str, *, now: bool) -> Answer:
         configured = self.changes.remove(name, why, now=now)

@@ -21,7 +21,8 @@ def refuse(method: str, headers: Headers, token: str = "", path: str = "/") -> A
     """The refusal of a stranger, or of a request that may come from his page; None: welcome.
 
     With a token everybody needs it, but for the two paths of probes, and any name of this port
-    will do: a rebound name brings no token.
+    will do: a rebound name brings no token. A probe may call the port anything, or nothing as
+    HAProxy's do: what those paths tell is no secret.
     """
     hosts = values(headers, b"host")
     if token:
@@ -33,7 +34,7 @@ def refuse(method: str, headers: Headers, token: str = "", path: str = "/") -> A
                 " any user in a browser",
                 (b"www-authenticate", b'Basic realm="trioroute", charset="UTF-8"'),
             )
-    elif len(hosts) != 1 or not _is_loopback(hosts[0]):
+    elif path not in OPEN_PATHS and (len(hosts) != 1 or not _is_loopback(hosts[0])):
         return error(
             403,
             "host_not_allowed",

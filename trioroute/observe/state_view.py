@@ -13,12 +13,14 @@ def view(
     now_ms: int,
     log: LogView,
     *,
+    ready: tuple[bool, str] = (True, ""),
     with_share: bool = False,
     with_score: bool = False,
     restart_needed: Sequence[str] = (),
     discovery: Mapping[str, SourceView] | None = None,
 ) -> dict[str, Any]:
-    """Loads are in requests, ages and cooldowns in seconds; None is unknown, never zero.
+    """``ready`` is what ``/readyz`` tells. Loads are in requests, ages and cooldowns in seconds;
+    None is unknown, never zero.
 
     For eyes, ``with_share`` adds ``traffic_share`` (0 to 1, five minutes) to each replica and
     ``with_score`` its composite ``score``.
@@ -40,6 +42,8 @@ def view(
         "position": log.position,
         "durable_position": log.durable_position,
         "log_head": log.head,
+        "ready": ready[0],
+        "reason": ready[1],
         "replicas": replicas,
         "pins": {"session": len(state.pins.session), "prefix": len(state.pins.prefix)},
         "config": {

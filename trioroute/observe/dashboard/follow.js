@@ -68,7 +68,8 @@ const refresh = async () => {
     showState(state);
     drawShares(newestMs);
     follow(state.position);
-    tell(source ? "following the log" : "the stream of events is broken, asking again", !source);
+    if (!state.ready) tell("not ready for traffic: " + state.reason, true);
+    else tell(source ? "following the log" : "the stream of events is broken, asking again", !source);
   } catch (trouble) {
     wait = AGAIN_MS;
     tell("no answer from the router: " + trouble.message + "; what you see is old", true);
