@@ -102,8 +102,8 @@ def log_secret(directory: Path) -> bytes:
     if len(secret) not in (KEY_BYTES, HEX_KEY_BYTES):
         raise ValueError(
             f"{path} holds no key of {KEY_BYTES} or {HEX_KEY_BYTES} bytes in hexadecimal; put the "
-            "file of this log back, or remove it to start with new digests (old sessions are then "
-            "not found)"
+            "file of this log back. One of another length may be a newer release's: then use that "
+            "one. To remove it starts with new digests: old sessions are then not found"
         )
     return secret
 

@@ -64,6 +64,13 @@ TRIED_ELSEWHERE = [
     (says(stream(b": hi\r\n\r\n" + error(503))), ("error_event", "none", 503)),
     (says(reply(b'{"choices":[{"finish_reason": "abort"}]}')), ("abort", "replica", 200)),
     (says(stream(token("", "abort") + b"data: [DONE]\n\n")), ("abort", "replica", 200)),
+    # All of it is here, though not with the first receive.
+    (
+        says(reply(b'{"x":"%b","finish_reason": "abort"}' % (b"x" * 30_000))),
+        ("abort", "replica", 200),
+    ),
+    (says(stream(token("a"), token("x" * 9000, "abort"))), ("abort", "replica", 200)),
+    (says(stream(token("a"), token("x" * 9000), error(503))), ("error_event", "none", 503)),
 ]
 
 

@@ -18,7 +18,8 @@ class Arrive:
     """A request wants a replica, for the first time or, with ``tried``, again (RULES 4.6).
 
     ``prompt_bytes`` is the UTF-8 length of the prompt text; ``session``, ``prefix`` and
-    ``response`` are keyed digests. ``draw`` is random, below ``DRAWS``, used by the fallback only.
+    ``response`` are keyed digests. ``draw`` is random, below ``DRAWS`` where a router draws
+    it, used by the fallback only.
     ``blocks`` are those of ``policy.blocks``, only where the policy in force asks for them.
     """
 

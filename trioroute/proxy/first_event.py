@@ -1,6 +1,7 @@
 """The first bytes of a response, as much as has to be seen before anything is passed on."""
 
 from trioroute.proxy.upstream.message import Answer, UpstreamStream
+from trioroute.proxy.upstream.response_parser import FEW_BYTES
 
 FIRST_EVENT_MAX = 64 * 1024
 
@@ -15,14 +16,20 @@ def is_plain(answer: Answer) -> bool:
 
 
 async def read_first(stream: UpstreamStream, whole_event: bool) -> bytes:
-    """The first chunk, or of an event stream at least its first block; b"" for an empty body.
+    """What is here of the body, up to 64 KiB, but at least the first chunk, and of an event stream
+    its first block; b"" for an empty body.
 
     A comment is a block too: engines send comments to keep connections open while they prefill.
     Raises UpstreamError when the body breaks off before that: nothing was passed on yet.
     """
     first = await next_chunk(stream)
-    if not whole_event or first is None:
-        return first or b""
+    if first is None:
+        return b""
+    if len(first) > FEW_BYTES // 2:  # more than one receive may be here, and what it says counts
+        while len(first) < FIRST_EVENT_MAX and not stream.complete and (more := stream.read_now()):
+            first += more
+    if not whole_event:
+        return first
     while not _has_block(first) and len(first) < FIRST_EVENT_MAX:
         chunk = await next_chunk(stream)
         if chunk is None:
