@@ -16,6 +16,7 @@ from typing import Any
 
 import attrs
 import httpx
+import pytest
 
 from eventlog.sqlite import SqliteReader
 from tests.e2e.fleet import CLIENT, Fleet, RouterProcess, chat, wait_for
@@ -40,6 +41,9 @@ BROKEN = {
     "first_byte_timeout",
     "idle_timeout",
 }
+STOOD_STILL = "gpu2"
+"""The replica that is stopped for a while: what it had sent it may write down only after it."""
+
 CLOCKS_MS = 1000
 """Processes read the same clock; this is for what lies between reading it and acting."""
 
@@ -174,6 +178,7 @@ def struck(fleet: Fleet, router: RouterProcess) -> None:
     time.sleep(0.5)
 
 
+@pytest.mark.timeout(300)  # on a machine that is busy the faults come several times
 def test_clients_replicas_and_the_log_tell_the_same(fleet: Fleet) -> None:
     for name in ("gpu1", "gpu2", "gpu3"):
         fleet.engine(
@@ -183,7 +188,8 @@ def test_clients_replicas_and_the_log_tell_the_same(fleet: Fleet) -> None:
         )
     router = fleet.router(**LIMITS).ready()
     with clients(router) as made:
-        struck(fleet, router)
+        while len(made.felt) <= DECISIONS:
+            struck(fleet, router)
     router.quiet()
     assert router.stop() == 0
     for engine in fleet.engines:
@@ -268,7 +274,8 @@ def replicas_agree(lines: dict[tuple[str, str], list[dict[str, Any]]], log: Logg
         assert one.at_ms - CLOCKS_MS <= taken[0]["at_ms"], (place, one)
         if isinstance(end, e.Released) and end.outcome == "ok":
             assert whole == [200], (place, seen, end)
-            assert seen[-1]["at_ms"] <= one.end_ms + CLOCKS_MS
+            late = seen[-1]["at_ms"] > one.end_ms + CLOCKS_MS
+            assert not late or place[1] == STOOD_STILL, (place, seen, one)
         elif end.cause == "status":
             assert whole == [end.status], (place, seen, end)
         elif end.cause in ("reset", "fin"):
