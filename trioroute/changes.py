@@ -123,7 +123,7 @@ class RunningChanges:
         async with self._reading:
             try:
                 settings, certificate = await trio.to_thread.run_sync(self._read_files)
-                problems = tuple(_unfit(settings))
+                problems = tuple(_unfit(settings, self.parts.settings))
             except SettingsError as error:
                 problems = error.problems
             if problems:
@@ -226,13 +226,17 @@ class RunningChanges:
                 raise ReplicaExists(f"{name} is at {other.url} already; remove it first")
 
 
-def _unfit(settings: Settings) -> list[Problem]:
-    """What is wrong with a file that reads well: an empty one is taken for half written."""
+def _unfit(settings: Settings, before: Settings) -> list[Problem]:
+    """What is wrong with a file that reads well: an empty one is taken for half written, and so is
+    one that would open a router to which a key is needed."""
     place = settings.source or ""
     if settings.source and settings.blank:
         return [Problem(place, "", "", "holds no key", "write the whole file, then reload")]
     if settings.no_replica:
         return [Problem(place, "replica", "", "there is no replica in it", "name at least one")]
+    if before.api_keys and not settings.api_keys:
+        why = "asks for no API key any more, and a reload opens no router to everybody"
+        return [Problem(place, "server.api_keys", "", why, "restart it if that is meant")]
     return []
 
 

@@ -1,5 +1,6 @@
 """Keys and tokens of a real router: the door, the reload, the commands, and no secret anywhere."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -25,6 +26,7 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=60,
         check=False,
+        env={**os.environ, "TRIOROUTE_ADMIN_TOKEN": TOKEN},
     )
 
 
@@ -88,6 +90,34 @@ def test_keys_are_read_again_and_no_secret_is_kept(router: RouterProcess, tmp_pa
     for secret in (KEY, LATER, TOKEN, key_digest(KEY), key_digest(LATER)):
         assert secret not in told
     router.verify()
+
+
+@pytest.mark.parametrize("emptied", ["", "# nobody\n"])
+def test_a_file_of_keys_without_a_key_opens_nothing(
+    router: RouterProcess, tmp_path: Path, emptied: str
+) -> None:
+    assert (ask(router, KEY), ask(router, "tr-canary-no")) == (200, 401)
+    (tmp_path / "keys").write_text(emptied)
+    router.popen.send_signal(signal.SIGHUP)
+    wait_for("the rejection", lambda: "reload: nothing changed" in router.text())
+    assert f"{tmp_path / 'keys'}: holds no key" in router.text()
+    assert (ask(router, KEY), ask(router, "tr-canary-no")) == (200, 401)
+    checked = run_command("check", str(tmp_path / "t.toml"))
+    assert checked.returncode == 2
+    router.stop()
+    started = run_command("serve", "--config", str(tmp_path / "t.toml"))
+    assert started.returncode == 2
+    assert "holds no key" in started.stderr
+
+
+def test_a_reload_opens_no_router_that_asked_for_keys(
+    router: RouterProcess, tmp_path: Path
+) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text(file.read_text().replace("api_keys_file", "# api_keys_file"))
+    router.popen.send_signal(signal.SIGHUP)
+    wait_for("the rejection", lambda: "reload opens no router" in router.text())
+    assert (ask(router, KEY), ask(router, "tr-canary-no")) == (200, 401)
 
 
 def test_the_admin_port_asks_for_its_token(router: RouterProcess) -> None:

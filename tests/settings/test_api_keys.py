@@ -62,6 +62,56 @@ def test_a_line_that_cannot_be_used_is_named_by_its_number(tmp_path: Path, line:
     assert HASH not in told
 
 
+@pytest.mark.parametrize("text", ["", "\n \n", "# team-a left\n", "\ufeff# \r\n"])
+@pytest.mark.parametrize("beside", ["", f'[[server.api_keys]]\nname = "a"\nsha256 = "{HASH}"\n'])
+def test_a_file_without_any_key_is_refused_and_opens_nothing(
+    tmp_path: Path, text: str, beside: str
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(text)
+    (told,) = problems(tmp_path / "t.toml", f'[server]\napi_keys_file = "{keys}"\n{beside}')
+    assert told.startswith(f"{keys}: holds no key")
+    assert "trioroute key new NAME" in told
+    assert "remove server.api_keys_file" in told
+
+
+def test_a_file_too_large_to_be_read_whole_is_refused_not_cut(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"a:{HASH}\n" + "# filler\n" * (1 << 19))
+    (told,) = problems(tmp_path / "t.toml", f'[server]\napi_keys_file = "{keys}"\n')
+    assert "larger than 4 MiB" in told
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"\ufeffa:{HASH}\n")
+    found = loaded(tmp_path, f'[server]\napi_keys_file = "{keys}"\n')
+    assert [key.name for key in found.api_keys] == ["a"]
+
+
+def test_a_missing_file_with_a_relative_path_is_told_with_where_it_was_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (told,) = problems(tmp_path / "t.toml", '[server]\napi_keys_file = "keys.txt"\n')
+    assert str(tmp_path) in told.partition("server.api_keys_file")[2]
+
+
+@pytest.mark.parametrize("empty", ["", "  "])
+@pytest.mark.parametrize(
+    "key", ["api_keys", "api_keys_file", "admin_token_env", "tls_cert", "tls_key"]
+)
+def test_an_empty_variable_takes_no_guard_of_the_file_away(
+    tmp_path: Path, key: str, empty: str
+) -> None:
+    value = '[{ name = "a" }]' if key == "api_keys" else '"SOMETHING"'
+    (tmp_path / "t.toml").write_text(f"[server]\n{key} = {value}\n")
+    name = f"TRIOROUTE_SERVER_{key.upper()}"
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path / "t.toml", environ={name: empty})
+    assert f"{name}: server.{key}" in str(caught.value)
+
+
 def test_a_name_or_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     entries = "".join(
         f'[[server.api_keys]]\nname = "{name}"\nsha256 = "{sha}"\n'
@@ -71,12 +121,23 @@ def test_a_name_or_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     assert ["is used twice" in line or "is the same key" in line for line in told] == [True, True]
 
 
-@pytest.mark.parametrize("token", [None, "short", "with a ümlaut that is long"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        None,
+        "",
+        " " * 20,
+        "short",
+        "short" + 20 * " ",
+        "with a ümlaut that is long",
+        "padded-0123456789 ",
+    ],
+)
 def test_an_admin_token_is_there_and_long(tmp_path: Path, token: str | None) -> None:
     (tmp_path / "t.toml").write_text('[server]\nadmin = "0.0.0.0:0"\nadmin_token_env = "TOKEN_X"\n')
     environ = {} if token is None else {"TOKEN_X": token}
     with pytest.raises(SettingsError) as caught:
         load(tmp_path / "t.toml", environ=environ)
     assert "admin_token_env" in str(caught.value)
-    assert token is None or token not in str(caught.value)
+    assert not (token or "").strip() or str(token) not in str(caught.value)
     load(tmp_path / "t.toml", environ={"TOKEN_X": "0123456789abcdef"})

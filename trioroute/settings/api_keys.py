@@ -23,6 +23,11 @@ _PROJECT = text(
     empty=True, pattern=r"[A-Za-z0-9._-]{1,128}", says="project of letters, digits and ._-"
 )
 _LIMIT = number(0, 1_000_000)
+NO_KEY = "holds no key, and an empty door would let everybody in"
+NO_KEY_REMEDY = (
+    "write a line that trioroute key new NAME prints, or remove server.api_keys_file if nobody is"
+    " to be asked for a key"
+)
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -116,13 +121,25 @@ def _entry(place: str, where: str, entry: Mapping[str, object]) -> Iterator[ApiK
 
 
 def from_file(path: str) -> Iterator[ApiKey | Problem]:
-    """The keys of a file of lines ``name:sha256[:project]``; no part of a bad line is shown."""
+    """The keys of a file of lines ``name:sha256[:project]``; no part of a bad line is shown.
+
+    A file without any is a problem, never a router without a door: it may be half written.
+    """
     try:
         with Path(path).open("rb") as stream:
-            lines = stream.read(_FILE_BYTES_MAX).decode("utf-8").splitlines()
+            raw = stream.read(_FILE_BYTES_MAX + 1)
+        lines = raw.decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
         yield Problem(path, "", "", "cannot be read as text", "name a readable file")
         return
+    if len(raw) > _FILE_BYTES_MAX:
+        yield Problem(path, "", "", "is larger than 4 MiB", "remove comments or keys")
+        return
+    found = list(_from_lines(path, lines))
+    yield from found or [Problem(path, "", "", NO_KEY, NO_KEY_REMEDY)]
+
+
+def _from_lines(path: str, lines: Iterable[str]) -> Iterator[ApiKey | Problem]:
     for number_, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue

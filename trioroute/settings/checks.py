@@ -6,11 +6,15 @@ from pathlib import Path
 import attrs
 
 from trioroute.events.sections import InForce
-from trioroute.quantities import duration_text
+from trioroute.quantities import BadValue, duration_text
 from trioroute.settings.addresses import is_loopback, parse_address
 from trioroute.settings.certificate import BadCertificate, read_certificate
 
 TOKEN_CHARS_MIN = 16
+GUARDS = frozenset(
+    {"server.admin_token_env", "server.api_keys_file", "server.tls_cert", "server.tls_key"}
+)
+"""Keys that keep strangers out. In the file ``""`` turns one off; an empty variable is a slip."""
 
 
 @attrs.frozen
@@ -61,13 +65,29 @@ def clashes(in_force: InForce) -> Iterator[Clash]:
         )
 
 
+def check_not_empty(value: object) -> None:
+    """A guard that a variable or an option gives over that of the file. Raises BadValue for an
+    empty one: ``$KEYS`` that was never set would else open what the file keeps shut."""
+    if isinstance(value, str) and not value.strip():
+        raise BadValue(
+            "is empty, and would take away the file's, which keeps strangers out",
+            "unset it, give it its value, or take the key out of the file",
+        )
+
+
 def weak_token(in_force: InForce, environ: Mapping[str, str]) -> Iterator[Clash]:
     """An admin token that is not there, or can be guessed."""
     name = in_force.server.admin_token_env
     token = environ.get(name, "")
-    if not name or (len(token) >= TOKEN_CHARS_MIN and token.isascii() and token.isprintable()):
+    plain = token.strip() if token.isascii() and token.isprintable() else ""
+    if not name or (len(plain) >= TOKEN_CHARS_MIN and plain == token):
         return
-    why = f"has fewer than {TOKEN_CHARS_MIN} plain characters" if token else "is not set"
+    if not token:
+        why = "is empty" if name in environ else "is not set"
+    elif len(plain) >= TOKEN_CHARS_MIN:
+        why = "has blanks around its text, which no client sends"
+    else:
+        why = f"has fewer than {TOKEN_CHARS_MIN} plain characters"
     yield Clash(
         ("server.admin_token_env",),
         f"names a variable that {why}",
@@ -89,4 +109,6 @@ def unreadable_files(in_force: InForce) -> Iterator[Clash]:
                 stream.read(1)
         except OSError as error:
             why = error.strerror or type(error).__name__
+            if not Path(server.api_keys_file).is_absolute():
+                why += f" (looked for in {Path.cwd()}, where the router runs)"
             yield Clash(("server.api_keys_file",), f"cannot be read: {why}", "name a readable file")

@@ -12,7 +12,14 @@ from trioroute.events.sections import InForce
 from trioroute.quantities import BadValue
 from trioroute.settings import api_keys, sources
 from trioroute.settings.api_keys import ApiKey
-from trioroute.settings.checks import Clash, clashes, unreadable_files, weak_token
+from trioroute.settings.checks import (
+    GUARDS,
+    Clash,
+    check_not_empty,
+    clashes,
+    unreadable_files,
+    weak_token,
+)
 from trioroute.settings.discovery import DiscoverySetting, discovery_of
 from trioroute.settings.errors import Problem, SettingsError
 from trioroute.settings.keys import KeyInfo
@@ -121,6 +128,8 @@ class Draft:
         told = info.kind.show(value)
         self.taken[info.key] = Taken(self.rank, given.place, told)
         try:
+            if given.from_outside and info.key in GUARDS and self.values.get(info.key):
+                check_not_empty(value)
             parsed = info.kind.parse(value)
         except BadValue as bad:
             self.bad.add(info.key)
