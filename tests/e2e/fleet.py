@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 import httpx
+from click.testing import CliRunner
 
-WAIT_S = 20.0
+from trioroute.cli.replay import replay_command
+
+WAIT_S = 45.0
 
 CLIENT = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0))
 """For what is asked again and again until something has happened, each time on a new connection:
@@ -185,13 +188,11 @@ class RouterProcess(Process):
         )
 
     def replay(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "trioroute", "replay", str(self.log), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        """The command on this log, in this process: a third of a second of imports less."""
+        done = CliRunner().invoke(replay_command, [str(self.log), *arguments])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
     def verify(self) -> str:
         done = self.replay("--verify")
