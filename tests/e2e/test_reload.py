@@ -39,6 +39,9 @@ def names(router: RouterProcess) -> list[str]:
 
 
 def events(router: RouterProcess, *kinds: type[Any]) -> list[Any]:
+    if router.popen.poll() is None:
+        decided = router.state()["position"]
+        wait_for("it is on disk", lambda: router.state()["durable_position"] >= decided)
     reader = SqliteReader.open(router.log)
     try:
         source = Source(reader)
