@@ -15,9 +15,10 @@ from tests.replay.rig import source_of as source_of_rig
 from tests.rig import BEGIN_MS, Flown, Rig
 from trioroute.policy.commands import Refuse, Stop
 from trioroute.replay.incident import Incident, tell_incident
+from trioroute.replay.incident.bins import bin_of, edge_of
 from trioroute.replay.incident.course import PHASES_MAX, Course
 from trioroute.replay.incident.told import Hit
-from trioroute.replay.incident.traffic import GROUPS_MAX, STEPS, bin_of, edge_of
+from trioroute.replay.incident.traffic import GROUPS_MAX, STEPS
 from trioroute.replay.read import NotFound, Source
 from trioroute.replay.what_if import take_again
 from trioroute.replay.window import Window

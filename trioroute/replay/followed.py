@@ -16,6 +16,7 @@ from trioroute.events import (
 )
 from trioroute.events.codec import kind_of
 from trioroute.replay.check import PIN_EVENTS, PinEvent, made_by
+from trioroute.replay.client import ORPHANED, failed_words, refused_words, released_words
 from trioroute.replay.read import ENDINGS, Source, decision_name, quoted
 from trioroute.replay.told import End, Followed
 from trioroute.replay.words import pin_words
@@ -82,8 +83,10 @@ class Trail:
         """A cheap look at the bytes before a row is decoded."""
         if record.kind in ("Released", "Failed", "Bound", "Spilled", "Rebound", "Unbound"):
             return b'"dispatch":%d' % self.number in record.body
-        if record.kind in ("Dispatched", "Refused"):
+        if record.kind == "Dispatched":
             return self.end is not None and self.request_id.encode() in record.body
+        if record.kind == "Refused":  # before the end where the log took nothing: log_stalled
+            return self.request_id.encode() in record.body
         return record.kind in ("Orphaned", "Started")
 
     def take(self, record: Record, event: Event) -> None:
@@ -94,7 +97,7 @@ class Trail:
         end = end_of(event, self.number, self.begun_ms, record.at_ms)
         if end is not None:
             self.end = end
-            self.over = end.what != "Failed"
+            self.over = end.what != "Failed" or self.refused is not None
         elif isinstance(event, Dispatched):
             if self.number in event.earlier:
                 self.next_attempt = record.version
@@ -102,7 +105,7 @@ class Trail:
         elif isinstance(event, Refused):
             if event.request_id == self.request_id:
                 self.refused = event.code
-                self.over = True
+                self.over = self.end is not None
         elif isinstance(event, Started) and self.end is not None:
             self.over = True  # a failed attempt goes on in the same run or not at all
 
@@ -115,7 +118,21 @@ class Trail:
             end=self.end,
             next_attempt=name,
             refused=self.refused,
+            client=self._client(),
         )
+
+    def _client(self) -> str | None:
+        """None while it waits, or if another attempt tells."""
+        end = self.end
+        if end is not None and end.what == "Released":
+            return released_words(end.outcome, end.cause, end.blame, end.status)
+        if self.refused is not None:
+            return refused_words(self.refused)
+        if end is None or self.next_attempt is not None:
+            return None
+        if end.what == "Orphaned":
+            return ORPHANED
+        return failed_words(end.cause, end.blame) if self.over or end.blame == "router" else None
 
 
 def follow(source: Source, record: Record, event: Dispatched) -> Trail:

@@ -223,8 +223,9 @@ def _followed(console: Console, followed: Followed) -> None:
     say(console, f"followed  {_end(followed.end)}")
     if followed.next_attempt is not None:
         say(console, f"next      tried again as {followed.next_attempt}")
-    if followed.refused is not None:
-        say(console, f"next      refused: {followed.refused}")
+    ended_well = followed.end is not None and followed.end.outcome == "ok"
+    if followed.client is not None and not ended_well:
+        say(console, f"client    got {followed.client}")
 
 
 def _verdict(console: Console, told: Told) -> None:

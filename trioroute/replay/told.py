@@ -196,12 +196,16 @@ class Moment:
 
 @attrs.frozen(kw_only=True)
 class Followed:
-    """What came after: the decision's own pin events, its end, and what the request did next."""
+    """What came after: the decision's own pin events, its end, and what the request did next.
+
+    ``client`` is what its client got, such as "503 log_stalled"; None while it waits for it.
+    """
 
     pin_events: tuple[dict[str, Any], ...]
     end: End | None
     next_attempt: str | None
     refused: str | None
+    client: str | None
 
 
 @attrs.frozen(kw_only=True)

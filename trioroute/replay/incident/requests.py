@@ -1,10 +1,12 @@
 """The requests of one router as they come and end, and those that run on an ejected replica."""
 
+from collections.abc import Iterable
+
 import attrs
 
 from trioroute import events as e
-from trioroute.projections import State
 from trioroute.replay.incident.evidence import Evidence
+from trioroute.replay.incident.running import Running
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.traffic import Traffic
 from trioroute.replay.plain import DISPATCH, WIDTH, Ended, Run, Sent
@@ -22,11 +24,11 @@ class Requests:
     evidence: Evidence = attrs.field(factory=Evidence)
     struck: dict[str, set[int]] = attrs.field(factory=dict)
 
-    def begin(self, state: State) -> None:
+    def begin(self, running: Iterable[Running]) -> None:
         """Those that run when the span begins."""
-        for number, flight in state.load.flights.items():
-            who = (flight.model, None)
-            self.traffic.begin((self.stream, number), flight.replica, who, flight.request_id)
+        for one in running:
+            place = (self.stream, one.number)
+            self.traffic.begin(place, one.replica, one.who, one.request_id, refused=one.refused)
 
     def dispatched(self, number: int, at_ms: int, event: e.Dispatched) -> None:
         self.traffic.dispatch(self.stream, number, at_ms, event)

@@ -1,6 +1,6 @@
 """One router's rows of the span, each put where it belongs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
@@ -15,6 +15,7 @@ from trioroute.replay.incident.lanes import Lanes
 from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.room import REFUSED, Room
 from trioroute.replay.incident.rules import usual
+from trioroute.replay.incident.running import Running
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Phase
 from trioroute.replay.incident.traffic import Traffic
@@ -51,10 +52,10 @@ class Router:
     def place(self, record: Record) -> str:
         return decision_name(self.stream, record.version)
 
-    def begin(self) -> None:
-        """From the state just before the span."""
+    def begin(self, running: Iterable[Running]) -> None:
+        """From the state just before the span, and the requests that run then."""
         at_ms = self.traffic.from_ms
-        self.requests.begin(self.state)
+        self.requests.begin(running)
         self.lanes.look(self.state, at_ms)
         self.room.look(self.state, self.traffic.in_flight, at_ms, "")
         self.course.name, self.course.why = self._phase(at_ms)
@@ -72,8 +73,7 @@ class Router:
             for row in run.moves():
                 self._move(row)
         self._settle(run.to_ms)
-        self.before, self.last_ms = _USUAL, run.to_ms
-        self.state.position = run.last
+        self.before, self.last_ms, self.state.position = _USUAL, run.to_ms, run.last
 
     def _move(self, row: Sent | Ended) -> None:
         if self.room.due(row[1]):

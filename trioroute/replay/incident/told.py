@@ -36,8 +36,8 @@ class FirstCause:
 class Hit:
     """Requests of one model and key name; ``delayed`` is None where nothing says what is usual.
 
-    ``requests`` counts those that were dispatched for the first time in the span or refused;
-    ``failed`` what a client saw fail, refusals apart; ``retried`` what was tried again.
+    ``requests`` counts those that ran when the span began or came in it, each once; ``failed`` what
+    a client saw fail, refusals apart; ``retried`` what was tried again.
     """
 
     model: str | None

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from trioroute.events import Dispatched, Failed, Orphaned, Refused, Released
+from trioroute.replay.incident.bins import BINS, bin_of, edge_of
+from trioroute.replay.incident.limbo import Limbo, Lost, Place
 from trioroute.replay.incident.told import Hit, TimeStep
 from trioroute.replay.plain import END, UNKNOWN, Run, Who
 from trioroute.replay.words import NOT_FAILED
@@ -15,9 +17,6 @@ STEPS = 120
 
 GROUPS_MAX = 200
 """Pairs of model and key that are told apart; the rest is one."""
-
-LIMBO_MAX = 10_000
-"""Failed attempts whose request may still be tried again."""
 
 USUAL_MIN = 20
 """Fewer requests in normal phases do not say what a usual time to first byte is."""
@@ -29,27 +28,6 @@ LOST = "every attempt failed"
 """How a request ended that failed in all its attempts and was not refused."""
 
 REST = "(others)"
-_BINS = 160
-
-
-def bin_of(ms: int) -> int:
-    """Steps of a quarter of a doubling: at most 25 % wide, whole milliseconds below 8."""
-    if ms < 8:
-        return max(ms, 0)
-    octave = ms.bit_length() - 1
-    return min(_BINS - 1, 8 + (octave - 3) * 4 + ((ms >> (octave - 2)) & 3))
-
-
-def edge_of(place: int) -> int:
-    """The least number of milliseconds of a bin."""
-    if place < 8:
-        return place
-    octave, quarter = divmod(place - 8, 4)
-    return (4 + quarter) << (octave + 1)
-
-
-BINS = tuple(bin_of(ms) for ms in range(4096))
-"""The bins of most times, made once."""
 
 
 @attrs.define
@@ -64,9 +42,6 @@ class Group:
     late: Counter[int] = attrs.field(factory=Counter)
 
 
-Place = tuple[str, int]
-
-
 @attrs.define
 class Traffic:
     """Counts by step of time and by model and key."""
@@ -77,7 +52,7 @@ class Traffic:
     groups: dict[Who, Group] = attrs.field(factory=dict)
     flights: dict[Place, tuple[str, Who, str]] = attrs.field(factory=dict)
     in_flight: Counter[str] = attrs.field(factory=Counter)
-    limbo: dict[Place, tuple[Who, str, int]] = attrs.field(factory=dict)
+    limbo: Limbo = attrs.field(factory=Limbo)
     usual: Counter[int] = attrs.field(factory=Counter)
     endings: Counter[str] = attrs.field(factory=Counter)
     refusals: Counter[str] = attrs.field(factory=Counter)
@@ -96,10 +71,16 @@ class Traffic:
             who = (REST, REST)
         return self.groups.setdefault(who, Group())
 
-    def begin(self, place: Place, replica: str, who: Who, request_id: str) -> None:
-        """A request that runs when the span begins."""
+    def begin(
+        self, place: Place, replica: str, who: Who, request_id: str, *, refused: bool
+    ) -> None:
+        """A request that runs when the span begins; ``refused``: its client has its answer."""
         self.flights[place] = (replica, who, request_id)
         self.in_flight[replica] += 1
+        if refused:
+            self.limbo.answered.add(place)
+        else:
+            self.group(who).requests += 1
 
     def sent(
         self, place: Place, at_ms: int, replica: str, who: Who, request_id: str
@@ -154,11 +135,9 @@ class Traffic:
         who = (event.model, event.key)
         place = (stream, number)
         step, group = self.sent(place, at_ms, event.replica, who, event.request_id)
-        for earlier in event.earlier:
-            self.limbo.pop((stream, earlier), None)
-        if event.attempt == 1:
-            group.requests += 1
-        elif event.attempt == 2:
+        if not self.limbo.tried_again(stream, event.earlier):
+            group.requests += 1  # its first attempt, or the first one in the span
+        if event.attempt == 2:
             group.retried += 1
             step.retried += 1
 
@@ -176,13 +155,13 @@ class Traffic:
         if flight is None:
             return
         self._land(place)
-        self.limbo[place] = (flight[1], flight[2], at_ms)
-        if len(self.limbo) > LIMBO_MAX:
-            self._lost(next(iter(self.limbo)))
+        lost = Lost(place, flight[1], flight[2], at_ms, event.cause, event.blame)
+        over = self.limbo.fail(lost)
+        if over is not None:
+            self._lost(over)
 
-    def _lost(self, place: Place) -> None:
-        who, _, at_ms = self.limbo.pop(place)
-        self._failed(who, at_ms, LOST)
+    def _lost(self, lost: Lost) -> None:
+        self._failed(lost.who, lost.at_ms, LOST)
 
     def _failed(self, who: Who, at_ms: int, outcome: str) -> None:
         self.group(who).failed += 1
@@ -217,22 +196,30 @@ class Traffic:
 
     def orphan(self, stream: str, at_ms: int, event: Orphaned) -> None:
         for number in event.dispatches:
-            who = self._land((stream, number))
-            if who is not None:
+            place = (stream, number)
+            who = self._land(place)
+            if who is not None and place not in self.limbo.answered:
                 self._failed(who, at_ms, "unknown")
+            self.limbo.answered.discard(place)
 
     def refuse(self, at_ms: int, event: Refused) -> None:
         group, step = self.group((event.model, event.key)), self.step(at_ms)
         self.refusals[event.code] += 1
         group.refused += 1
         step.refused += 1
-        moved = [
-            at for at, (_, request_id, _) in self.limbo.items() if request_id == event.request_id
-        ]
-        for place in moved:
-            del self.limbo[place]
-        if not moved:
+        place = self.limbo.refused(event.request_id)
+        if place is None and event.code == "log_stalled":
+            place = self._running(event.request_id)
+        if place is None:
             group.requests += 1
+
+    def _running(self, request_id: str) -> Place | None:
+        """The newest dispatch of a request that has its 503 before its attempt ends."""
+        for place, flight in reversed(self.flights.items()):
+            if flight[2] == request_id and place not in self.limbo.answered:
+                self.limbo.answered.add(place)
+                return place
+        return None
 
     def spill(self, cause: str, from_ms: int, to_ms: int, times: Sequence[int]) -> None:
         """Spills at ``times``, none of them outside ``from_ms`` and ``to_ms``."""
@@ -256,8 +243,8 @@ class Traffic:
             yield from ((self.step(at_ms), 1) for at_ms in times)
 
     def finish(self) -> None:
-        for place in list(self.limbo):
-            self._lost(place)
+        for lost in self.limbo.failed.values():
+            self._lost(lost)
 
     def usual_ms(self) -> int | None:
         """The median of normal phases, to the bin; None if too few tell it."""

@@ -11,13 +11,15 @@ from trioroute.events import Event, UnreadableEvent
 from trioroute.projections import State
 from trioroute.replay.ahead import Hole, Part, parts
 from trioroute.replay.clock import local_iso
+from trioroute.replay.incident.bins import bin_of, edge_of
 from trioroute.replay.incident.course import Course, under_way
 from trioroute.replay.incident.prevention import prevented
 from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.router import Router
+from trioroute.replay.incident.running import running_of
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Hit, Incident, TimeStep
-from trioroute.replay.incident.traffic import DELAYED_TIMES, LOST, STEPS, Traffic, bin_of, edge_of
+from trioroute.replay.incident.traffic import DELAYED_TIMES, LOST, STEPS, Traffic
 from trioroute.replay.plain import Run
 from trioroute.replay.read import CannotRead, NotFound, Past, Source, decision_name, router_of
 from trioroute.replay.words import plural
@@ -93,7 +95,7 @@ class _Walk:
             router = self._router(stream, past.state)
             last = self.source.at(stream, past.state.position)
             router.before = None if last is None else self.source.event(last)
-            router.begin()
+            router.begin(running_of(self.source, first, stream, past.state))
         names = [name for router in self.routers.values() for name in under_way(router.state)]
         if names:
             self.story.causes.under_way(from_ms, "; ".join(names))

@@ -1,0 +1,66 @@
+"""The requests that run when a span begins."""
+
+from collections.abc import Iterator
+
+import attrs
+
+from eventlog.errors import LogDamaged
+from eventlog.record import Record
+from trioroute.events import Dispatched, Event, Refused
+from trioroute.projections import State
+from trioroute.replay.plain import Who
+from trioroute.replay.read import CannotRead, Source
+
+KEYS_MAX = 2000
+"""Dispatches that are read for the name of their key."""
+
+REFUSED_ROWS = 2000
+"""So many rows before the span are looked at for who was refused while its attempt ran on."""
+
+
+@attrs.frozen
+class Running:
+    """``refused``: its client was told so before the span, and only its attempt's end is to come.
+    The key of ``who`` is None where the row of the dispatch is not there to be read."""
+
+    number: int
+    replica: str
+    who: Who
+    request_id: str
+    refused: bool
+
+
+def running_of(source: Source, first: int, stream: str, state: State) -> Iterator[Running]:
+    """Those of one router after row ``first``."""
+    flights = state.load.flights
+    refused = _refused_before(source, first, stream) if flights else frozenset[str]()
+    for place, (number, flight) in enumerate(flights.items()):
+        key = _key_of(source, stream, number) if place < KEYS_MAX else None
+        gone = flight.request_id in refused
+        yield Running(number, flight.replica, (flight.model, key), flight.request_id, gone)
+
+
+def _key_of(source: Source, stream: str, number: int) -> str | None:
+    try:
+        record = source.at(stream, number)
+    except LogDamaged:
+        return None
+    event = None if record is None else _event(source, record)
+    return event.key if isinstance(event, Dispatched) else None
+
+
+def _refused_before(source: Source, first: int, stream: str) -> frozenset[str]:
+    found = set[str]()
+    for record in source.kept(max(0, first - REFUSED_ROWS), first, lambda _: None):
+        if record.kind == "Refused" and record.stream == stream:
+            event = _event(source, record)
+            if isinstance(event, Refused) and event.code == "log_stalled":
+                found.add(event.request_id)
+    return frozenset(found)
+
+
+def _event(source: Source, record: Record) -> Event | None:
+    try:
+        return source.event(record)
+    except CannotRead:
+        return None  # told where the rows before the span are folded
