@@ -33,6 +33,7 @@ from trioroute.settings import (
     ServerCertificate,
     Settings,
     SettingsError,
+    changed_names,
     host_and_port,
     parse_replica_url,
     running,
@@ -163,6 +164,7 @@ class RunningChanges:
             or settings.discovery != parts.settings.discovery
             or settings.generic != parts.settings.generic
         )
+        names = changed_names(parts.settings.api_keys, settings.api_keys)
         parts.settings = settings
         parts.store.limits = segment_limits(in_force)
         parts.desk.upstreams.renew(connect_timeout_s(in_force), keys)
@@ -176,6 +178,8 @@ class RunningChanges:
         parts.timings.reloaded(result.result)
         file = settings.source or NO_FILE
         logger.info("reload: %s (%s %s)", result.result, file, settings.digest)
+        if names:
+            logger.info("reload: API keys: %s", names)
         if waiting:
             logger.warning("reload: changed, but need a restart: %s", ", ".join(waiting))
         return result

@@ -72,6 +72,7 @@ def test_keys_are_read_again_and_no_secret_is_kept(router: RouterProcess, tmp_pa
     router.popen.send_signal(signal.SIGHUP)
     wait_for("the other key", lambda: ask(router, LATER) == 200)
     assert ask(router, KEY) == 401
+    assert "reload: API keys: changed team" in router.text()
     (tmp_path / "keys").write_text(f"team:{LATER}\n")  # the key itself, by mistake
     router.popen.send_signal(signal.SIGHUP)
     wait_for("the rejection", lambda: "reload: nothing changed" in router.text())

@@ -47,6 +47,37 @@ async def test_who_has_no_key_gets_401_and_nothing_goes_on(headers: list[str]) -
 
 
 @pytest.mark.parametrize(
+    "headers, told",
+    [
+        ([], b"needs an API key"),
+        (["Authorization: Bearer "], b"needs an API key"),
+        ([f"Authorization: Basic {GOOD}"], b"needs an API key"),
+        (["Authorization: Bearer tr-canary-gone"], b"is not known"),
+        (["x-api-key: tr-canary-gone"], b"is not known"),
+    ],
+)
+async def test_a_key_that_is_not_known_is_told_from_no_key(headers: list[str], told: bytes) -> None:
+    async with whole(Recorder()) as rig:
+        rig.desk.keys.renew([key()])
+        answer = await rig.ask(headers=headers)
+        assert told in answer.body
+        assert b"canary" not in answer.body
+
+
+async def test_two_keys_of_one_name_share_its_limits() -> None:
+    async with whole(Recorder()) as rig:
+        rig.desk.keys.renew(
+            [key(requests_per_minute=1), key(text=OTHER, requests_per_minute=1), key("b", "tr-3")]
+        )
+        assert (await rig.ask(headers=[BEARER])).status == 200
+        assert (await rig.ask(headers=[f"x-api-key: {OTHER}"])).status == 429
+        rig.desk.keys.renew([key(text=OTHER)])
+        assert (await rig.ask(headers=[BEARER])).status == 401
+        assert (await rig.ask(headers=[f"x-api-key: {OTHER}"])).status == 200
+        assert {one.key for one in await rig.events(e.Dispatched)} == {"team"}
+
+
+@pytest.mark.parametrize(
     "headers",
     [
         [BEARER],

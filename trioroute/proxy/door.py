@@ -10,7 +10,7 @@ from trioroute.proxy.cors import is_preflight
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders, harmless_request_id
-from trioroute.proxy.keyring import UNAUTHENTICATED
+from trioroute.proxy.keyring import stranger
 from trioroute.proxy.serving.refusal import Refusal
 
 HEALTH_PATHS = ("/health", "/ping")
@@ -53,4 +53,4 @@ class Door:
                 desk.router.handle(
                     Refuse(at_ms=now_ms, request_id=request_id, code="invalid_api_key")
                 )
-        return UNAUTHENTICATED
+        return stranger(headers)

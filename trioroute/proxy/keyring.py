@@ -2,7 +2,7 @@
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from urllib.parse import unquote_plus
 
 import attrs
@@ -16,6 +16,10 @@ _NOBODY = "0" * 64
 UNAUTHENTICATED = RouterError(
     "invalid_api_key",
     "this router needs an API key of its own: send it as Authorization: Bearer KEY or x-api-key",
+)
+UNKNOWN = RouterError(
+    "invalid_api_key",
+    "the API key sent is not known to this router: it is mistyped, of another server, or revoked",
 )
 
 
@@ -52,14 +56,8 @@ class Keyring:
         The table is asked for the hash, which nobody can steer towards that of a key, so what time
         the look-up takes tells nothing; the hash found is compared in constant time all the same.
         """
-        for name, value in headers:
-            if name == b"authorization":
-                scheme, _, value = value.partition(b" ")
-                if scheme.lower() != b"bearer":
-                    continue
-            elif name != b"x-api-key":
-                continue
-            found = self._find(value.strip())
+        for value in _sent(headers):
+            found = self._find(value)
             if found is not None:
                 return found
         return None
@@ -97,6 +95,23 @@ class Keyring:
             if self._find(unquote_plus(part.partition(b"=")[2].decode("latin-1")).encode()) is None
         ]
         return b"&".join(kept)
+
+
+def _sent(headers: RawHeaders) -> Iterator[bytes]:
+    for name, value in headers:
+        if name == b"authorization":
+            scheme, _, value = value.partition(b" ")
+            if scheme.lower() != b"bearer":
+                continue
+        elif name != b"x-api-key":
+            continue
+        if value := value.strip():
+            yield value
+
+
+def stranger(headers: RawHeaders) -> RouterError:
+    """What somebody is told whose headers have no key of ours; a key that was sent is not told."""
+    return UNAUTHENTICATED if next(_sent(headers), None) is None else UNKNOWN
 
 
 def _take(use: Use, per_minute: int, now_ms: int) -> int:

@@ -25,6 +25,7 @@ from trioroute.settings.discovery import GpuStackDiscovery as GpuStackDiscovery
 from trioroute.settings.discovery import KubernetesDiscovery as KubernetesDiscovery
 from trioroute.settings.errors import Problem as Problem
 from trioroute.settings.errors import SettingsError as SettingsError
+from trioroute.settings.key_names import changed_names as changed_names
 from trioroute.settings.keys import KeyInfo as KeyInfo
 from trioroute.settings.known import KNOWN_KEYS as KNOWN_KEYS
 from trioroute.settings.load import GenericMetrics as GenericMetrics

@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from trioroute.quantities import BadValue
-from trioroute.settings.errors import Problem, shown
+from trioroute.settings.errors import Problem
 from trioroute.settings.kinds import Kind, number, text
 
 MOST_KEYS = 10_000
@@ -52,7 +52,8 @@ _KINDS: Mapping[str, Kind] = {
 
 @attrs.frozen(kw_only=True)
 class ApiKey:
-    """One key. ``sha256`` is that of the whole key, in hexadecimal; limits of 0 are off.
+    """One key. ``sha256`` is that of the whole key, in hexadecimal; limits of 0 are off. Empty, the
+    entry is no key: its limits are those of its name's keys in the file (``with_limits``).
 
     ``weight`` is its share of a line that forms, against those of other keys.
     ``project`` stands for the project header (RULES 5.2) of every request that comes with it.
@@ -65,6 +66,8 @@ class ApiKey:
     requests_per_minute: int = 0
     max_in_flight: int = 0
     weight: int = 1
+    written: str = attrs.field(default="", eq=False, repr=False)
+    """Where it was found, for messages."""
 
 
 def _check(field: str, value: str) -> None:
@@ -87,6 +90,9 @@ def new_key() -> str:
     return "tr-" + secrets.token_urlsafe(32)
 
 
+_LIMITS = ("requests_per_minute", "max_in_flight", "weight")
+
+
 def from_entries(place: str, value: object) -> Iterator[ApiKey | Problem]:
     """The keys of ``[[server.api_keys]]``."""
     where = "server.api_keys"
@@ -98,11 +104,12 @@ def from_entries(place: str, value: object) -> Iterator[ApiKey | Problem]:
 
 
 def _entry(place: str, where: str, entry: Mapping[str, object]) -> Iterator[ApiKey | Problem]:
-    problems = [
-        Problem(place, f"{where}.{name}", "", "is missing", "trioroute key new NAME prints it")
-        for name in ("name", "sha256")
-        if name not in entry
-    ]
+    new = "trioroute key new NAME prints it"
+    problems = []
+    if "name" not in entry:
+        problems.append(Problem(place, f"{where}.name", "", "is missing", new))
+    if "sha256" not in entry and ("project" in entry or not entry.keys() & set(_LIMITS)):
+        problems.append(Problem(place, f"{where}.sha256", "", "is missing", new))
     for name, value in entry.items():
         kind = _KINDS.get(name)
         if kind is None:
@@ -117,7 +124,8 @@ def _entry(place: str, where: str, entry: Mapping[str, object]) -> Iterator[ApiK
     yield from problems
     if not problems:
         fields = {name: _KINDS[name].parse(value) for name, value in entry.items()}
-        yield ApiKey(**fields)  # type: ignore[arg-type]  # each kind returns its field's type
+        fields.setdefault("sha256", "")
+        yield ApiKey(**fields, written=f"{place}: {where}")  # type: ignore[arg-type]  # each kind returns its field's type
 
 
 def from_file(path: str) -> Iterator[ApiKey | Problem]:
@@ -146,27 +154,9 @@ def _from_lines(path: str, lines: Iterable[str]) -> Iterator[ApiKey | Problem]:
         parts = [part.strip() for part in line.split(":")]
         entry = dict(zip(("name", "sha256", "project"), parts, strict=False))
         found = list(_entry(path, f"line {number_}", entry))
-        if len(parts) > 3 or any(isinstance(one, Problem) for one in found):
+        if len(parts) not in (2, 3) or any(isinstance(one, Problem) for one in found):
             why = "is not name:sha256[:project], and is not shown"
             remedy = "trioroute key new NAME prints the line of a new key"
             yield Problem(path, f"line {number_}", "", why, remedy)
         else:
             yield from found
-
-
-def clashing(place: str, keys: Iterable[ApiKey]) -> Iterator[Problem]:
-    """Two keys of one name, or one key under two names: a log could not tell them apart."""
-    names: set[str] = set()
-    hashes: dict[str, str] = {}
-    for count, key in enumerate(keys, 1):
-        if count > MOST_KEYS:
-            yield Problem(place, "server.api_keys", "", f"are over {MOST_KEYS}", "remove some")
-            return
-        if key.name in names:
-            told = shown(key.name)
-            yield Problem(place, "server.api_keys", told, "is used twice", "give each its own name")
-        names.add(key.name)
-        other = hashes.setdefault(key.sha256, key.name)
-        if other != key.name:
-            why = f"is the same key as {shown(other)}"
-            yield Problem(place, "server.api_keys", shown(key.name), why, "remove one of the two")

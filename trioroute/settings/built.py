@@ -56,7 +56,10 @@ _REVEAL = "Whether responses carry the x-trioroute-replica and x-trioroute-reaso
 _AUTH = "Whether the client's credentials go on to the replica; not where API keys are set here."
 _TOKEN_ENV = "Variable with the admin port's token; needed when admin is not on loopback."
 _KEYS_FILE = "File of API keys, one name:sha256[:project] a line; trioroute key new makes one."
-_KEYS = "API keys: name, sha256, project, requests_per_minute, max_in_flight, weight of each."
+_KEYS = (
+    "API keys, or limits of those in the file: name, sha256, project, requests_per_minute,"
+    " max_in_flight, weight of each; types, defaults and rotation are in HTTP.md."
+)
 _GATE_WAIT = "How long a first byte waits for a slow log before on_failure applies."
 _RETAIN_AGE = "A closed file goes when its last event is older; 0: never."
 _RETAIN_BYTES = "The oldest closed files go while the log is larger; 0: whatever its size."

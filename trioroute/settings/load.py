@@ -10,7 +10,7 @@ from cattrs import Converter
 
 from trioroute.events.sections import InForce
 from trioroute.quantities import BadValue
-from trioroute.settings import api_keys, sources
+from trioroute.settings import api_keys, key_names, sources
 from trioroute.settings.api_keys import ApiKey
 from trioroute.settings.checks import (
     GUARDS,
@@ -121,6 +121,18 @@ class Draft:
             else:
                 self.api_keys += (item,)
 
+    def take_key_file(self, path: str, place: str) -> None:
+        """The keys of the file, if nothing was wrong until here, and what all keys are together."""
+        entries, self.api_keys = self.api_keys, ()
+        if path and not self.problems:
+            self.take_api_keys(api_keys.from_file(path))
+        if self.problems:
+            return
+        lines, self.api_keys = self.api_keys, ()
+        self.take_api_keys(key_names.with_limits(place, entries, lines))
+        found = key_names.clashing(path or place, self.api_keys)
+        self.problems += [(self.rank, one) for one in found]
+
     def _take_value(self, given: sources.Given, info: KeyInfo) -> None:
         value = given.value
         if given.from_outside and isinstance(value, str):
@@ -197,10 +209,7 @@ def load(
     in_force = draft.in_force(InForce())
     apart = (*unreadable_files(in_force), *weak_token(in_force, environ))
     draft.blame((*clashes(in_force), *apart), sources.COMMAND_LINE)
-    if in_force.server.api_keys_file and not draft.problems:
-        draft.take_api_keys(api_keys.from_file(in_force.server.api_keys_file))
-    place = in_force.server.api_keys_file or str(named)
-    draft.problems += [(draft.rank, one) for one in api_keys.clashing(place, draft.api_keys)]
+    draft.take_key_file(in_force.server.api_keys_file, str(named))
     found = tuple(discovery_of(draft.beside, environ))
     draft.blame((one for one in found if isinstance(one, Clash)), str(named))
     generic = draft.generic()
