@@ -79,7 +79,7 @@ def test_what_is_done_on_purpose_is_no_cause_where_nothing_went_wrong(change: ob
     [
         (drained, "b: draining: takes no new request, then leaves, by admin: new driver"),
         (removed, "b: left the fleet, by admin: sold"),
-        (ejected_by_hand, "b: EJECTED for at least 30 s: by hand, 1 in a row, by admin: hot"),
+        (ejected_by_hand, "b: EJECTED for at least 30 s: by hand, eject 1 in a row, by admin: hot"),
         (asleep, "b: its engine says that it was put to sleep"),
     ],
 )
@@ -288,3 +288,55 @@ def test_a_simulated_drain_is_none() -> None:
         "gpu1: draining: takes no new request, by admin",
         "gpu1: draining is over, by admin",
     ]
+
+
+def recovering() -> Rig:
+    """Replica a is PROBING, and requests run on b."""
+    rig = Rig().live("a", "b")
+    rig.probing("a")
+    return rig.pass_s(1)
+
+
+def killed(rig: Rig) -> None:
+    for _ in range(4):
+        rig.go()
+    rig.pass_s(3).restart()
+
+
+def broken(rig: Rig) -> None:
+    while (flown := rig.go()).replica != "b":
+        rig.finish(flown)
+    rig.finish(flown, "upstream_cut")
+
+
+def stalled(rig: Rig) -> None:
+    rig.do(c.Refuse(at_ms=rig.at_ms, request_id="q", code="log_stalled"))
+
+
+@pytest.mark.parametrize(
+    ("harm", "kind"), [(killed, "died"), (broken, "failure"), (stalled, "log")]
+)
+def test_what_did_the_harm_is_the_cause_and_not_what_was_under_way(harm: object, kind: str) -> None:
+    rig = recovering()
+    begin_s = (rig.at_ms - BEGIN_MS) / 1000
+    rig.pass_s(0.1)
+    assert callable(harm)
+    harm(rig)
+    cause = cause_of(rig, begin_s)
+    assert cause.kind == kind
+    assert cause.before[0].text.startswith("already under way when the span begins: a is PROBING")
+
+
+def test_what_was_under_way_is_the_cause_where_it_did_the_harm_or_nobody_was_hit() -> None:
+    rig = Rig().live("a", "b")
+    flown = next(one for one in (rig.go(), rig.go()) if one.replica == "a")
+    rig.probing("a")
+    rig.pass_s(1)
+    begin_s = (rig.at_ms - BEGIN_MS) / 1000
+    rig.pass_s(0.1).use()
+    assert cause_of(rig, begin_s).kind == "earlier"
+    rig.finish(flown, "upstream_cut")
+    assert cause_of(rig, begin_s).kind == "earlier"
+    rig.pass_s(1)
+    killed(rig)
+    assert cause_of(rig, begin_s).kind == "earlier"

@@ -7,7 +7,7 @@ import pytest
 from tests.replay.rig import source_of as source_of_rig
 from tests.replay.rig import written_log
 from tests.replay.test_command import data, run
-from tests.rig import BEGIN_MS, MODEL, Flown, Rig
+from tests.rig import BEGIN_MS, MODEL, Flown, Rig, settings
 from trioroute.events.words import Outcome
 from trioroute.policy import commands as c
 from trioroute.proxy import errors
@@ -179,3 +179,75 @@ def test_a_refusal_that_the_log_did_not_take_is_told_all_the_same(tmp_path: Path
 
 def test_statuses_are_those_of_the_proxy() -> None:
     assert STATUS == errors.STATUS
+
+
+def test_a_log_that_took_nothing_is_a_phase_and_in_the_timeline() -> None:
+    rig = Rig().live("a")
+    full_disk(rig)
+    told = of_rig(rig)
+    assert [one.name for one in told.phases] == ["normal", "log stalled", "normal"]
+    stalled = told.phases[1]
+    first, last = BEGIN_MS + 16_000, BEGIN_MS + 16_000 + 27 * 740
+    assert (stalled.from_ms, stalled.to_ms) == (first - 2000, last)
+    assert stalled.why == "requests were refused with log_stalled: the log took nothing"
+    assert [(one.text, one.times) for one in told.timeline[-1:]] == [(stalled.why, 28)]
+    assert told.first_cause is not None
+    assert (told.first_cause.kind, told.first_cause.text) == ("log", stalled.why)
+
+
+def test_refusals_far_apart_are_of_two_stalls_and_a_restart_stays() -> None:
+    rig = Rig().live("a")
+    for seconds in (5, 20):
+        rig.pass_s(seconds)
+        refuse(rig, send(rig))
+    rig.pass_s(1).restart()
+    rig.pass_s(1)
+    refuse(rig, send(rig))
+    rig.pass_s(1).same()
+    told = of_rig(rig)
+    assert [(one.name, one.to_ms - one.from_ms) for one in told.phases] == [
+        ("normal", 3000),
+        ("log stalled", 2000),
+        ("normal", 18_000),
+        ("log stalled", 2000),
+        ("restart", 1000),
+        ("log stalled", 1000),
+        ("normal", 1000),
+    ]
+    assert sum(one.to_ms - one.from_ms for one in told.phases) == told.to_ms - told.from_ms
+
+
+@pytest.mark.parametrize("now", ["refuse", "serve"])
+def test_what_log_on_failure_would_have_done_is_told_from_the_settings_in_force(now: str) -> None:
+    rig = Rig(settings(log={"on_failure": now})).live("a")
+    full_disk(rig)
+    (one,) = [item for item in of_rig(rig).prevention if item.harm == "refused"]
+    refused = f"{one.row} was refused as the log took nothing"
+    if now == "serve":
+        assert one.text.startswith(f"{refused}, although log.on_failure=serve was in force")
+    else:
+        assert (one.setting, one.now, one.instead) == ("log.on_failure", "refuse", "serve")
+        assert (
+            f"{refused}: with log.on_failure=serve it would have been served unlogged" in one.text
+        )
+
+
+def test_what_went_out_unlogged_is_told() -> None:
+    rig = Rig(settings(log={"on_failure": "serve"})).live("a")
+    rig.finish(send(rig))
+    rig.pass_s(30)
+    begun_ms = rig.at_ms - 22_000
+    gap = c.Restate(at_ms=rig.at_ms, lost=0, from_ms=begun_ms, to_ms=rig.at_ms, unlogged=19)
+    rig.do(gap)
+    rig.pass_s(3)
+    rig.finish(send(rig))
+    told = of_rig(rig)
+    text = (
+        "the log could not be written for 22 s: 0 events lost, 19 responses went out unlogged "
+        "(log.on_failure=serve)"
+    )
+    phases = [(one.name, one.why, one.to_ms - one.from_ms) for one in told.phases]
+    assert phases == [("normal", "", 8000), ("log stalled", text, 22_000), ("normal", "", 3000)]
+    assert told.notes == ()
+    assert "does not tell" not in " ".join(item.text for item in told.prevention)
+    assert told.prevention[0].text == "no setting of the router makes a log writable that is not"

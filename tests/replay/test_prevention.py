@@ -60,6 +60,24 @@ def test_what_a_longer_limit_of_scrapes_would_have_done_is_not_guessed() -> None
     assert "whether a scrape.timeout above 2s would have, the log does not tell" in said(told)[0]
 
 
+def test_nothing_prevents_an_eject_of_a_replica_that_was_really_down() -> None:
+    rig = Rig()
+    failing_requests(rig)
+    rig.pass_s(0.43).fail_scrape("a", "refused")
+    told = told_of(rig)
+    assert said(told)[0] == (
+        "no setting of the router prevents that a was ejected: it was really down, its next scrape "
+        "failed too (refused), 430 ms later; eject.request_failures=4 would only have left it in "
+        "traffic for longer"
+    )
+    assert told.hints == ()
+    rig = Rig()
+    failing_requests(rig)
+    rig.pass_s(0.4).same()
+    rig.pass_s(0.4).fail_scrape("a", "refused")
+    assert found(told_of(rig), "eject.request_failures").instead == "4"
+
+
 def test_nothing_prevents_that_a_replica_refuses_connections() -> None:
     rig = Rig().live("a", "b")
     rig.fail(flown := rig.go(), cause="refused")

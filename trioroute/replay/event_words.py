@@ -3,7 +3,7 @@
 from trioroute import events as e
 from trioroute.events.codec import kind_of
 from trioroute.replay.clock import span
-from trioroute.replay.words import NOT_FAILED, end_words, health_words, pin_words, plural
+from trioroute.replay.words import NOT_FAILED, end_words, gap_words, health_words, pin_words, plural
 
 
 def event_words(event: e.Event, at_ms: int) -> str:
@@ -27,8 +27,7 @@ def event_words(event: e.Event, at_ms: int) -> str:
         case e.Checked():
             return f"digest of the state, {event.in_flight} in flight"
         case e.Gap():
-            length = span(max(0, event.to_ms - event.from_ms))
-            return f"the log could not be written for {length}: {plural(event.lost, 'event')} lost"
+            return gap_words(event)
         case _:
             return kind_of(event).name
 

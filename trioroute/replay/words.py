@@ -5,6 +5,7 @@ from trioroute.events import (
     Draining,
     Ejected,
     Event,
+    Gap,
     Live,
     Probing,
     Rebound,
@@ -77,7 +78,7 @@ def health_words(event: Event, at_ms: int) -> str | None:
         case Ejected():
             cooldown = span(event.until_ms - at_ms)
             cause = "by hand" if event.by is not None else event.cause
-            told = f"EJECTED for at least {cooldown}: {cause}, {event.n} in a row"
+            told = f"EJECTED for at least {cooldown}: {cause}, eject {event.n} in a row"
             return told + _who(event.by, event.why)
         case ScrapeFailed():
             status = f" {event.status}" if event.status is not None else ""
@@ -104,6 +105,16 @@ def end_words(outcome: str, cause: str | None, blame: str | None, status: int | 
     elif blame not in (None, "none"):
         parts.append(f"blame: {blame}")
     return f"{outcome} ({', '.join(parts)})" if parts else outcome
+
+
+def gap_words(event: Gap) -> str:
+    """For how long the log was not whole, what is lost, and what went out without it."""
+    if not event.from_ms:
+        return f"{plural(event.lost, 'event')} before this one are not in the log any more"
+    lost = f"{plural(event.lost, 'event')} lost"
+    if event.unlogged:
+        lost += f", {plural(event.unlogged, 'response')} went out unlogged (log.on_failure=serve)"
+    return f"the log could not be written for {span(max(0, event.to_ms - event.from_ms))}: {lost}"
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

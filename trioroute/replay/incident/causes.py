@@ -18,6 +18,12 @@ from trioroute.replay.told import Line
 BEFORE_MS = 600_000
 """A change is told with the trouble that it came this long before, and no longer."""
 
+OF_ITS_OWN = frozenset({"eject", "died", "log", "failure"})
+"""Kinds of trouble that do not come of missing replicas."""
+
+KNOWN_MAX = 10_000
+"""Rows of trouble whose replica is known."""
+
 CHANGES_MAX = 20
 """Changes of a span that are told; of more, the last ones."""
 
@@ -27,21 +33,26 @@ class Causes:
     """``away`` holds, by replica, the change that took it out of traffic and still holds.
 
     ``begun_ms`` is when the cause began, such as with the first failed scrape before an eject.
+    ``earlier``: what was under way when the span began, with the replicas ``wrong`` then;
+    ``about``: by its place, the replica that trouble came from.
     """
 
     cause: FirstCause | None = None
     begun_ms: int = 0
+    earlier: FirstCause | None = None
+    wrong: frozenset[str] = frozenset()
+    about: dict[str, str] = attrs.field(factory=dict)
     failure: FirstCause | None = None
     attempt: FirstCause | None = None
     changes: deque[Line] = attrs.field(factory=lambda: deque(maxlen=CHANGES_MAX))
     away: dict[str, Line] = attrs.field(factory=dict)
     hole: Line | None = None
 
-    def under_way(self, at_ms: int, text: str) -> None:
-        """The span began in trouble: its cause is before it."""
-        said = f"already under way when the span begins: {text}"
-        self.cause = FirstCause(kind="earlier", text=said, at_ms=at_ms, place=None)
-        self.begun_ms = 0
+    def under_way(self, at_ms: int, wrong: dict[str, str]) -> None:
+        """The span began in trouble, told by replica: its cause is before it."""
+        said = f"already under way when the span begins: {'; '.join(wrong.values())}"
+        self.earlier = FirstCause(kind="earlier", text=said, at_ms=at_ms, place=None)
+        self.wrong = frozenset(wrong)
 
     def missing(self, at_ms: int, place: str) -> None:
         """Rows are missing here: what comes later may not be the first."""
@@ -58,8 +69,9 @@ class Causes:
         """What was taken away is there again."""
         self.away.pop(replica, None)
 
-    def trouble(self, begun_ms: int, cause: FirstCause) -> None:
+    def trouble(self, begun_ms: int, cause: FirstCause, replica: str | None = None) -> None:
         """The trouble that began first is the first cause; what began later only follows."""
+        self._know(cause.place, replica)
         if self.cause is None or begun_ms < self.begun_ms:
             before = tuple(line for line in self.changes if self._just_before(line, begun_ms))
             if self.failure is not None and self.failure.at_ms < begun_ms:
@@ -88,13 +100,15 @@ class Causes:
             )
         self.trouble(begun_ms, cause)
 
-    def fail(self, at_ms: int, place: str, text: str) -> None:
+    def fail(self, at_ms: int, place: str, text: str, replica: str | None) -> None:
         """The first request that failed: the first cause where nothing greater is in the log."""
+        self._know(place, replica if self.failure is None else None)
         if self.failure is None:
             self.failure = FirstCause(kind="failure", text=text, at_ms=at_ms, place=place)
 
-    def try_failed(self, at_ms: int, place: str, text: str) -> None:
+    def try_failed(self, at_ms: int, place: str, text: str, replica: str | None) -> None:
         """The first attempt that failed; only its request's end tells whether a client saw it."""
+        self._know(place, replica if self.attempt is None else None)
         if self.attempt is None:
             self.attempt = FirstCause(kind="failure", text=text, at_ms=at_ms, place=place)
 
@@ -103,8 +117,25 @@ class Causes:
         if self.cause is not None and self.cause.place == place:
             self.cause = attrs.evolve(self.cause, evidence=(*self.cause.evidence, line))
 
-    def told(self, *, lost: bool) -> FirstCause | None:
-        """``lost``: some request failed in all its attempts."""
+    def _know(self, place: str | None, replica: str | None) -> None:
+        if place is not None and replica is not None and len(self.about) < KNOWN_MAX:
+            self.about[place] = replica
+
+    def told(self, *, lost: bool, harmed_ms: int | None) -> FirstCause | None:
+        """``lost``: some request failed in all its attempts; ``harmed_ms``: when the service did
+        a client harm for the first time. What was under way is the cause, unless all of the harm
+        came after the beginning of trouble that has nothing to do with it."""
+        cause, earlier = self._of_span(lost), self.earlier
+        if cause is None or earlier is None:
+            return cause or earlier
+        of_its_own = (
+            cause.kind in OF_ITS_OWN and self.about.get(cause.place or "") not in self.wrong
+        )
+        if harmed_ms is None or harmed_ms < self.begun_ms or not of_its_own:
+            return earlier
+        return attrs.evolve(cause, before=(_line_of(earlier, "earlier"), *cause.before))
+
+    def _of_span(self, lost: bool) -> FirstCause | None:
         if self.failure is None and lost:
             self.failure = self.attempt
         if self.cause is None and self.failure is not None:
@@ -116,5 +147,5 @@ class Causes:
         return at_ms - BEFORE_MS <= line.at_ms <= at_ms
 
 
-def _line_of(cause: FirstCause) -> Line:
-    return Line(at_ms=cause.at_ms, place=cause.place or "", event="Released", text=cause.text)
+def _line_of(cause: FirstCause, event: str = "Released") -> Line:
+    return Line(at_ms=cause.at_ms, place=cause.place or "", event=event, text=cause.text)

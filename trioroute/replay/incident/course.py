@@ -12,6 +12,7 @@ PHASES_MAX = 500
 """A longer course is told up to here; its last phase then lasts to the end."""
 
 NORMAL = "normal"
+STALLED = "log stalled"
 
 
 @attrs.define
@@ -46,19 +47,44 @@ class Course:
             return
         self.done.append(Phase(name=self.name, from_ms=self.since_ms, to_ms=at_ms, why=self.why))
 
+    def cover(self, from_ms: int, to_ms: int, name: str, why: str) -> None:
+        """It was ``name`` in that time, which is over, whatever was told of it but a restart."""
+        to_ms = max(to_ms, self.since_ms)
+        if self.cut or len(self.done) >= PHASES_MAX:
+            self.cut = True
+            return
+        self._close(to_ms)
+        self.since_ms = to_ms
+        begins = [one.to_ms if one.name == "restart" else one.from_ms for one in self.done]
+        restarts = [one.to_ms for one in self.done if one.name == "restart"]
+        from_ms = max(from_ms, *begins[:1], *restarts[-1:]) if begins else to_ms
+        if from_ms >= to_ms:
+            return
+        kept = [
+            attrs.evolve(one, to_ms=min(one.to_ms, from_ms))
+            for one in self.done
+            if one.from_ms < from_ms or one.name == "restart"
+        ]
+        last = kept[-1] if kept else None
+        if last is not None and last.name == name and last.to_ms == from_ms:
+            kept[-1] = attrs.evolve(last, to_ms=to_ms)
+        else:
+            kept.append(Phase(name=name, from_ms=from_ms, to_ms=to_ms, why=why))
+        self.done = kept
+
     def finish(self, at_ms: int) -> tuple[Phase, ...]:
         self._close(max(at_ms, self.since_ms))
         return tuple(self.done)
 
 
-def under_way(state: State) -> list[str]:
+def under_way(state: State) -> dict[str, str]:
     """What is wrong with replicas when a span begins. An eject by hand has no cause."""
-    found = []
+    found = dict[str, str]()
     for name in state.fleet.replicas:
         health, standing = state.health[name], state.standing(name)
         if standing in ("EJECTED", "PROBING") and health.eject_cause != "none":
             cause = f" ({health.eject_cause})" if standing == "EJECTED" else ""
-            found.append(f"{name} is {standing}{cause} since {local_iso(health.since_ms)}")
+            found[name] = f"{name} is {standing}{cause} since {local_iso(health.since_ms)}"
     return found
 
 

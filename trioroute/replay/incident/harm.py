@@ -4,6 +4,7 @@ import attrs
 
 from trioroute.events import Ejected, Event, Orphaned, Refused, Released, ScrapeFailed
 from trioroute.replay.incident.room import REFUSED
+from trioroute.replay.incident.stall import CODE
 from trioroute.replay.words import NOT_FAILED
 
 Kind = tuple[str, ...]
@@ -48,7 +49,7 @@ class Harms:
                 self._add(("eject", was, led, event.cause), place)
             case Released() if event.outcome not in NOT_FAILED:
                 self._add(("end", event.outcome, event.cause, event.blame), place)
-            case Refused() if event.code in REFUSED:
+            case Refused() if event.code in REFUSED or event.code == CODE:
                 self._add(("refused", event.code), place)
             case Orphaned():
                 self._add(("orphaned",), place, len(event.dispatches))

@@ -28,6 +28,7 @@ PHASES = {
     "reduced capacity": ORANGE,
     "flapping": PURPLE,
     "overload": SKY,
+    "log stalled": BLUE,
     "recovery": YELLOW,
     "restart": GREY,
 }

@@ -12,7 +12,7 @@ from trioroute.events import Dispatched, Ejected, Event, Failed, Refused, Releas
 from trioroute.projections import State
 from trioroute.replay.incident.changed import Proof
 from trioroute.replay.incident.harm import Harm, Kind
-from trioroute.replay.incident.prove_ejects import eject_proof
+from trioroute.replay.incident.prove_ejects import down_proof, eject_proof
 from trioroute.replay.incident.prove_ends import end_proof
 from trioroute.replay.incident.prove_pins import pin_proof
 from trioroute.replay.incident.prove_refusals import refusal_proofs
@@ -25,6 +25,9 @@ from trioroute.settings.errors import SettingsError
 ROWS_MAX = 60_000
 """Rows that are folded for all proofs together; what needs more is not proved."""
 
+AFTER_ROWS = 1000
+"""So many rows after an eject are looked at for the next scrape of its replica."""
+
 NEAR = 10_000
 """So many rows are rather folded than a snapshot is read."""
 
@@ -36,8 +39,7 @@ _GRAVEST = ("eject", "orphaned", "end", "refused", "pin")
 
 _NO_SETTING = {
     "died": "no setting of the router prevents that it died",
-    "log": "no setting of the router makes a log writable that is not; whether it would have "
-    "served on with log.on_failure=serve, the log does not tell",
+    "log": "no setting of the router makes a log writable that is not",
     "overload": "no setting of the router makes room where requests wait at every LIVE replica: "
     "admission.max_in_flight lets them wait in the router instead",
     "change": "no setting of the router prevents what was done on purpose",
@@ -123,7 +125,12 @@ class Prover:
         before, state = self.source.event(led), self.state(led)
         if before is None:
             return None
-        return eject_proof(harm.place, led.at_ms, event, before, state)
+        proof = eject_proof(harm.place, led.at_ms, event, before, state)
+        if proof is None or proof.change is None or not self._affords(AFTER_ROWS):
+            return proof
+        after = self.source.stream(record.stream, record.version, record.version + AFTER_ROWS)
+        events = ((row.at_ms, self.source.event(row)) for row in after)
+        return down_proof(proof, event, record.at_ms, events) or proof
 
     def _end(self, record: Record, event: Released) -> Proof | None:
         sent = self.row(record.stream, event.dispatch)

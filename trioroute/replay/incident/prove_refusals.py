@@ -10,7 +10,7 @@ from trioroute.events import Dispatched, Event, Failed, Refused
 from trioroute.policy.commands import Arrive
 from trioroute.policy.decide import decide
 from trioroute.projections import State
-from trioroute.replay.incident.changed import Proof, first_that, raised
+from trioroute.replay.incident.changed import Change, Proof, first_that, raised
 from trioroute.replay.incident.prove_line import (
     LASTS_MS,
     Folded,
@@ -19,6 +19,7 @@ from trioroute.replay.incident.prove_line import (
     line_proof,
     unknown_proof,
 )
+from trioroute.replay.incident.stall import CODE
 from trioroute.replay.read import Past, Source, decision_name
 
 LINE_ROWS_MAX = 10_000
@@ -37,6 +38,9 @@ def refusal_proofs(
     """Of the refusal in ``record``; ``state`` is that of just before it. Raises what reading
     raises."""
     place = decision_name(record.stream, record.version)
+    if event.code == CODE:
+        yield _log_proof(place, state)
+        return
     if event.model is None:
         return  # its body could not be read, so it never came to the rules
     if event.code == "no_healthy_instances":
@@ -47,6 +51,16 @@ def refusal_proofs(
     if room is not None:
         yield room
     yield _line_proof(source, affords, record, event, state)
+
+
+def _log_proof(place: str, state: State) -> Proof:
+    """``log.on_failure`` is in the settings; what it does is LOG.md's."""
+    refused = f"{place} was refused as the log took nothing"
+    now = state.settings.log.on_failure
+    if now == "serve":
+        return Proof(None, f"{refused}, although log.on_failure={now} was in force")
+    change = Change("log.on_failure", now, "serve")
+    return Proof(change, f"{refused}: with {change.words} it would have been served unlogged")
 
 
 def _line_proof(

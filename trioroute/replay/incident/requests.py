@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import attrs
 
+from eventlog.record import Record
 from trioroute import events as e
 from trioroute.replay.incident.evidence import Evidence
 from trioroute.replay.incident.running import Running
@@ -30,15 +31,16 @@ class Requests:
             place = (self.stream, one.number)
             self.traffic.begin(place, one.replica, one.who, one.request_id, refused=one.refused)
 
-    def dispatched(self, number: int, at_ms: int, event: e.Dispatched) -> None:
-        self.traffic.dispatch(self.stream, number, at_ms, event)
+    def dispatched(self, record: Record, event: e.Dispatched) -> None:
+        self.traffic.dispatch(self.stream, record.version, record.at_ms, event)
 
     def failed(self, at_ms: int, place: str, event: e.Failed) -> bool:
         """An attempt ended; whether it was the last one that a struck replica still had."""
         self._ended(at_ms, place, event)
         words = end_words("failed", event.cause, event.blame, event.status)
         name = decision_name(self.stream, event.dispatch)
-        self.story.causes.try_failed(at_ms, place, f"{name} {words}, and nobody else took it")
+        text = f"{name} {words}, and nobody else took it"
+        self.story.causes.try_failed(at_ms, place, text, self._replica(event))
         self.traffic.fail(self.stream, at_ms, event)
         return self.landed(event.dispatch)
 
@@ -48,7 +50,8 @@ class Requests:
         if event.outcome not in NOT_FAILED:
             words = end_words(event.outcome, event.cause, event.blame, event.status)
             name = decision_name(self.stream, event.dispatch)
-            self.story.causes.fail(at_ms, place, f"{name} ended as {words}")
+            text = f"{name} ended as {words}"
+            self.story.causes.fail(at_ms, place, text, self._replica(event))
         self.traffic.release(self.stream, at_ms, event, normal)
         return self.landed(event.dispatch)
 
@@ -77,6 +80,10 @@ class Requests:
         flight = self.traffic.flights.get((self.stream, event.dispatch))
         if flight is not None and (event.blame == "replica" or self.evidence.against):
             self.evidence.ended(at_ms, place, flight[0], event)
+
+    def _replica(self, event: e.Failed | e.Released) -> str | None:
+        flight = self.traffic.flights.get((self.stream, event.dispatch))
+        return None if flight is None else flight[0]
 
     def landed(self, number: int) -> bool:
         for name, left in self.struck.items():

@@ -9,20 +9,21 @@ from eventlog.record import Record
 from trioroute import events as e
 from trioroute.projections import State, apply
 from trioroute.replay.clock import span
-from trioroute.replay.incident.course import NORMAL, Course, asleep_in, phase_of
+from trioroute.replay.incident.course import NORMAL, STALLED, Course, asleep_in, phase_of
 from trioroute.replay.incident.evidence import cause_of, loads_of
 from trioroute.replay.incident.lanes import Lanes
 from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.room import REFUSED, Room
 from trioroute.replay.incident.rules import usual
 from trioroute.replay.incident.running import Running
+from trioroute.replay.incident.stall import WHY, Stall
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Phase
 from trioroute.replay.incident.traffic import Traffic
 from trioroute.replay.plain import Ended, Run, Sent
 from trioroute.replay.read import decision_name
 from trioroute.replay.told import Line
-from trioroute.replay.words import health_words, plural
+from trioroute.replay.words import gap_words, health_words, plural
 
 _HEALTH = (e.Live, e.Probing, e.Ejected, e.ScrapeFailed, e.Scraped, e.Draining)
 _STATE = frozenset((*_HEALTH, e.ReplicaJoined, e.ReplicaLeft, e.Started, e.Configured, e.Gap))
@@ -45,6 +46,7 @@ class Router:
     requests: Requests
     lanes: Lanes = attrs.field(factory=Lanes)
     room: Room = attrs.field(factory=Room)
+    stall: Stall = attrs.field(factory=Stall)
     run: int = 0
     before: e.Event | None = None
     last_ms: int = 0
@@ -68,7 +70,7 @@ class Router:
             count = {"Spilled": self.traffic.spill, "Rebound": self.traffic.rebind}.get(fate[0])
             if count is not None:
                 count(fate[2], run.from_ms, run.to_ms, pins.times)
-        normal = self.course.name == NORMAL
+        normal = self._normal(run.from_ms)
         if self.room.due(run.to_ms) or not self.requests.moves(run, normal=normal):
             for row in run.moves():
                 self._move(row)
@@ -78,7 +80,7 @@ class Router:
     def _move(self, row: Sent | Ended) -> None:
         if self.room.due(row[1]):
             self._settle(row[1])
-        if self.requests.move(row, normal=self.course.name == NORMAL):
+        if self.requests.move(row, normal=self._normal(row[1])):
             self._turn(row[1], decision_name(self.stream, row[0]))
 
     def take(self, record: Record, event: e.Event) -> None:
@@ -112,6 +114,10 @@ class Router:
         for ended_ms in self.room.settle(at_ms):
             self._turn(ended_ms, "")
 
+    def _normal(self, at_ms: int) -> bool:
+        """Whether what ends now tells what is usual."""
+        return self.course.name == NORMAL and not self.stall.near(at_ms)
+
     def _phase(self, at_ms: int) -> tuple[str, str]:
         why = self.room.overload(at_ms)
         if why is not None:
@@ -143,15 +149,12 @@ class Router:
 
     # The rows
 
-    def _dispatched(self, record: Record, event: e.Dispatched) -> None:
-        self.requests.dispatched(record.version, record.at_ms, event)
-
     def _failed(self, record: Record, event: e.Failed) -> None:
         if self.requests.failed(record.at_ms, self.place(record), event):
             self._turn(record.at_ms, self.place(record))
 
     def _released(self, record: Record, event: e.Released) -> None:
-        normal = self.course.name == NORMAL
+        normal = self._normal(record.at_ms)
         if self.requests.released(record.at_ms, self.place(record), event, normal=normal):
             self._turn(record.at_ms, self.place(record))
 
@@ -169,17 +172,13 @@ class Router:
         if event.code in REFUSED:
             self.room.refuse(record.at_ms, event.code)
             self._turn(record.at_ms, self.place(record))
-        elif event.code == "log_stalled":
-            self._trouble(record, "log", "requests were refused: the log could not be written")
+        since_ms = self.stall.since(event, record.at_ms, self.state.settings)
+        if since_ms is not None:
+            self._log_trouble(record, since_ms, record.at_ms, WHY)
 
-    def _spilled(self, record: Record, event: e.Spilled) -> None:
-        self.traffic.spill(event.cause, record.at_ms, record.at_ms, (record.at_ms,))
-
-    def _rebound(self, record: Record, event: e.Rebound) -> None:
-        self.traffic.rebind(event.cause, record.at_ms, record.at_ms, (record.at_ms,))
-
-    def _scraped(self, record: Record, event: e.Scraped) -> None:
-        self.requests.evidence.scraped(event)
+    def _pin_left(self, record: Record, event: e.Spilled | e.Rebound) -> None:
+        count = self.traffic.spill if isinstance(event, e.Spilled) else self.traffic.rebind
+        count(event.cause, record.at_ms, record.at_ms, (record.at_ms,))
 
     def _scrape_failed(self, record: Record, event: e.ScrapeFailed) -> None:
         self.requests.evidence.scrape_failed(record.at_ms, self.place(record), event)
@@ -227,7 +226,7 @@ class Router:
             self.story.causes.change(line, event.replica)
         elif self._standing(event.replica) not in ("DRAINING", "JOINING"):
             cause = cause_of("eject", record.at_ms, place, text, evidence)
-            self.story.causes.trouble(begun_ms, cause)
+            self.story.causes.trouble(begun_ms, cause, event.replica)
         if self.course.name == NORMAL:
             self.course.turn(begun_ms, "eject", f"{event.replica} in trouble, then ejected")
         self.requests.strike(event.replica)
@@ -247,7 +246,7 @@ class Router:
             self.story.causes.trouble(self.last_ms or record.at_ms, cause)
         else:
             self.story.causes.change(line)
-        self.room.full_until_ms = 0
+        self.room.full_until_ms = self.stall.until_ms = 0
         self.course.turn(max(self.last_ms, self.traffic.from_ms), "restart", text)
 
     def _stopped(self, record: Record, event: e.Stopped) -> None:
@@ -263,29 +262,30 @@ class Router:
             self.story.causes.change(self._say(record, "other settings in force since the start"))
 
     def _gap(self, record: Record, event: e.Gap) -> None:
-        length = span(max(0, event.to_ms - event.from_ms))
-        text = f"the log could not be written for {length}: {plural(event.lost, 'event')} lost"
-        self._say(record, text)
-        self._trouble(record, "log", text, event.from_ms)
-        self.story.note(f"{text}, at {self.place(record)}: what they told is not counted")
+        text = gap_words(event)
+        self._log_trouble(record, event.from_ms or record.at_ms, event.to_ms, text)
+        if event.lost:
+            self.story.note(f"{text}, at {self.place(record)}: what they told is not counted")
 
     def _say(self, record: Record, text: str) -> Line:
         return self.story.say(record.at_ms, self.place(record), record.kind, text)
 
-    def _trouble(self, record: Record, kind: str, text: str, begun_ms: int = 0) -> None:
-        cause = cause_of(kind, record.at_ms, self.place(record), text)
-        self.story.causes.trouble(begun_ms or record.at_ms, cause)
+    def _log_trouble(self, record: Record, from_ms: int, to_ms: int, text: str) -> None:
+        self._say(record, text)
+        self.course.cover(from_ms, to_ms, STALLED, text)
+        cause = cause_of("log", record.at_ms, self.place(record), text)
+        self.story.causes.trouble(from_ms, cause)
 
 
 _LOOKS: dict[type, Callable[[Router, Record, Any], object]] = {
-    e.Dispatched: Router._dispatched,
+    e.Dispatched: lambda router, record, event: router.requests.dispatched(record, event),
     e.Failed: Router._failed,
     e.Released: Router._released,
     e.Orphaned: Router._orphaned,
     e.Refused: Router._refused,
-    e.Spilled: Router._spilled,
-    e.Rebound: Router._rebound,
-    e.Scraped: Router._scraped,
+    e.Spilled: Router._pin_left,
+    e.Rebound: Router._pin_left,
+    e.Scraped: lambda router, _, event: router.requests.evidence.scraped(event),
     e.ScrapeFailed: Router._scrape_failed,
     e.ReplicaJoined: Router._joined,
     e.ReplicaLeft: Router._leaves,

@@ -7,7 +7,8 @@ from trioroute.replay.told import Line
 
 @attrs.frozen(kw_only=True)
 class Phase:
-    """``name``: normal, eject, reduced capacity, flapping, overload, recovery or restart."""
+    """``name``: normal, eject, reduced capacity, flapping, overload, log stalled, recovery or
+    restart."""
 
     name: str
     from_ms: int

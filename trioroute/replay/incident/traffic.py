@@ -29,6 +29,9 @@ LOST = "every attempt failed"
 
 REST = "(others)"
 
+_HARM = frozenset({"overloaded", "no_healthy_instances", "log_stalled"})
+"""Refusals that are a fault of the service."""
+
 
 @attrs.define
 class Group:
@@ -44,7 +47,8 @@ class Group:
 
 @attrs.define
 class Traffic:
-    """Counts by step of time and by model and key."""
+    """Counts by step of time and by model and key; ``harmed_ms`` is when the service did a client
+    harm for the first time."""
 
     from_ms: int
     step_ms: int
@@ -58,6 +62,7 @@ class Traffic:
     refusals: Counter[str] = attrs.field(factory=Counter)
     spills: Counter[str] = attrs.field(factory=Counter)
     rebinds: Counter[str] = attrs.field(factory=Counter)
+    harmed_ms: int | None = None
 
     def step(self, at_ms: int) -> TimeStep:
         place = (at_ms - self.from_ms) // self.step_ms
@@ -167,6 +172,10 @@ class Traffic:
         self.group(who).failed += 1
         self.step(at_ms).failed += 1
         self.endings[outcome] += 1
+        self._harm(at_ms)
+
+    def _harm(self, at_ms: int) -> None:
+        self.harmed_ms = at_ms if self.harmed_ms is None else min(self.harmed_ms, at_ms)
 
     def release(self, stream: str, at_ms: int, event: Released, normal: bool) -> None:
         who = self._land((stream, event.dispatch))
@@ -207,6 +216,8 @@ class Traffic:
         self.refusals[event.code] += 1
         group.refused += 1
         step.refused += 1
+        if event.code in _HARM:
+            self._harm(at_ms)
         place = self.limbo.refused(event.request_id)
         if place is None and event.code == "log_stalled":
             place = self._running(event.request_id)

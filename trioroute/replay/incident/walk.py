@@ -96,9 +96,12 @@ class _Walk:
             last = self.source.at(stream, past.state.position)
             router.before = None if last is None else self.source.event(last)
             router.begin(running_of(self.source, first, stream, past.state))
-        names = [name for router in self.routers.values() for name in under_way(router.state)]
-        if names:
-            self.story.causes.under_way(from_ms, "; ".join(names))
+        wrong = dict[str, str]()
+        for router in self.routers.values():
+            for name, text in under_way(router.state).items():
+                wrong[name] = f"{wrong[name]}; {text}" if name in wrong else text
+        if wrong:
+            self.story.causes.under_way(from_ms, wrong)
 
     def _router(self, stream: str, state: State) -> Router:
         course = Course("normal", self.traffic.from_ms)
@@ -159,7 +162,8 @@ class _Walk:
         late = None if usual is None else bin_of(max(1, usual * DELAYED_TIMES)) + 1
         hit = traffic.hit(late)
         total = _total(hit)
-        cause = story.causes.told(lost=traffic.endings[LOST] > 0)
+        lost = traffic.endings[LOST] > 0
+        cause = story.causes.told(lost=lost, harmed_ms=traffic.harmed_ms)
         harms = list(story.rules.harms.by_kind.values())
         prevents = prevented(self.source, harms, cause, until)
         return Incident(
