@@ -123,6 +123,7 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
         watch=Watch(now_ms, lambda: router.state.settings, partial(_refuses, router)),
         measure_decision=timings.decision.observe_ns,
         count_unlogged=timings.response_unlogged,
+        count_refusal=timings.refusals.note,
         measure_overhead=timings.overhead.observe_ns,
     )
     desk.keys.renew(settings.api_keys)

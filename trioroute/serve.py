@@ -186,7 +186,7 @@ async def _serve(
                     readers=lambda asked: readers_of_refusals(
                         parts.desk.settings.server.cors_origins, asked
                     ),
-                    on_refusal=Refusals().note,
+                    on_refusal=parts.timings.refusals.note,
                     tls=parts.tls,
                 )
             )
@@ -205,23 +205,6 @@ def _beside_requests(desk: Desk) -> Iterator[Callable[[], Awaitable[None]]]:
     if isinstance(desk.access_log, AccessLog):
         yield desk.access_log.run
     yield desk.upstreams.keep_fresh
-
-
-class Refusals:
-    """Requests that never reached the application: one line of the process log a second at most."""
-
-    def __init__(self) -> None:
-        self._told_s = 0.0
-        self._untold: dict[str, int] = {}
-
-    def note(self, code: str) -> None:
-        self._untold[code] = self._untold.get(code, 0) + 1
-        now_s = time.monotonic()
-        if now_s - self._told_s >= 1:
-            counts = ", ".join(f"{count} {code}" for code, count in self._untold.items())
-            logger.warning("refused before routing: %s", counts)
-            self._told_s = now_s
-            self._untold.clear()
 
 
 def _url(scheme: str, bound: tuple[str, int]) -> str:

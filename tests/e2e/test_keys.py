@@ -121,6 +121,21 @@ def test_a_reload_opens_no_router_that_asked_for_keys(
     assert (ask(router, KEY), ask(router, "tr-canary-no")) == (200, 401)
 
 
+def test_refusals_are_counted_by_code_and_key(router: RouterProcess, tmp_path: Path) -> None:
+    limits = '[[server.api_keys]]\nname = "team"\nrequests_per_minute = 1\n'
+    with (tmp_path / "t.toml").open("a") as file:
+        file.write(limits)
+    router.popen.send_signal(signal.SIGHUP)
+    wait_for("the limits", lambda: "reload: API keys: changed team" in router.text())
+    assert [ask(router, KEY) for _ in range(4)] == [200, 429, 429, 429]
+    assert [ask(router, "tr-canary-no") for _ in range(12)] == [401] * 12
+    told = httpx.get(router.admin + "/metrics", headers={"authorization": f"Bearer {TOKEN}"}).text
+    assert 'trioroute_refused_total{code="rate_limited",key="team"} 3.0' in told
+    assert 'trioroute_refused_total{code="invalid_api_key",key=""} 12.0' in told
+    assert 'trioroute_refused_total{code="log_stalled",key=""} 0.0' in told
+    assert "refused: 1 rate_limited" in router.text()
+
+
 def test_the_admin_port_asks_for_its_token(router: RouterProcess) -> None:
     admin = router.admin
     for path in ("/state", "/metrics", "/", "/nowhere"):

@@ -91,7 +91,7 @@ async def test_wrong_default_limit_and_wrong_status(open_site: OpenSite) -> None
             answer = await raw.reply()
         assert answer.status == 413
         assert json.loads(answer.body)["error"]["code"] == "body_too_large"
-        assert "refused before routing: 1 body_too_large" in site.caplog.text
+        assert "refused: 1 body_too_large" in site.caplog.text
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def promtool(*arguments: str, where: Path) -> str:
 def test_each_alert_fires_in_its_trouble_and_not_without_it(tmp_path: Path) -> None:
     (tmp_path / "rules.yml").write_text(CliRunner().invoke(main, ["alerts"]).stdout)
     (tmp_path / "tests.yml").write_text((HERE / "alerts.promtool.yml").read_text())
-    assert "9 rules found" in promtool("check", "rules", "rules.yml", where=tmp_path)
+    assert "12 rules found" in promtool("check", "rules", "rules.yml", where=tmp_path)
     promtool("test", "rules", "tests.yml", where=tmp_path)
 
 

@@ -22,6 +22,7 @@ COUNTERS = {
     "tokens": {"model", "kind"},
     "responses_unlogged": set(),
     "config_reloads": {"result"},
+    "refused": {"code", "key"},
     "log_upkeep_runs": {"task", "result"},
     "log_upkeep_bytes": {"task"},
 }
@@ -171,6 +172,7 @@ async def test_process_series_come_from_timings_and_log() -> None:
     rig.timings.log_committed(7, 0.002)
     rig.timings.loop_lag.observe_ns(20_000_000_000)
     rig.timings.response_unlogged()
+    rig.timings.refusals.note("rate_limited", "team-a")
     read = await samples(rig)
     assert value(read, "decision_seconds_bucket", le="1e-05") == 0
     assert value(read, "decision_seconds_bucket", le="2.5e-05") == 1
@@ -180,6 +182,8 @@ async def test_process_series_come_from_timings_and_log() -> None:
     assert value(read, "loop_lag_seconds_bucket", le="10.0") == 0
     assert value(read, "loop_lag_seconds_count") == 1
     assert value(read, "responses_unlogged_total") == 1
+    assert value(read, "refused_total", code="rate_limited", key="team-a") == 1
+    assert value(read, "refused_total", code="log_stalled", key="") == 0
     assert value(read, "log_position") == rig.state.position
     assert value(read, "log_durable_position") == rig.state.position - 3
     assert value(read, "log_bytes") == 4096

@@ -29,6 +29,7 @@ from tests.proxy.serving import RawClient, Reply, client, eventually, serving
 from tests.rig import settings
 from trioroute import events as e
 from trioroute.clock import running_clock
+from trioroute.observe import Refusals
 from trioroute.policy import commands as c
 from trioroute.projections import State
 from trioroute.projections.digest import digest
@@ -239,6 +240,7 @@ def _desk(
         measure_decision=lambda ns: None,
         measure_overhead=lambda ns: None,
         count_unlogged=unlogged,
+        count_refusal=Refusals().note,
     )
 
 

@@ -20,6 +20,7 @@ from trioroute.observe.exporter import Exporter as Exporter
 from trioroute.observe.feed import Feed as Feed
 from trioroute.observe.feed import Seen as Seen
 from trioroute.observe.health_notes import HealthNotes as HealthNotes
+from trioroute.observe.refusals import Refusals as Refusals
 from trioroute.observe.state_view import view as view
 from trioroute.observe.timings import LogView as LogView
 from trioroute.observe.timings import Timings as Timings

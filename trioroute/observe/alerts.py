@@ -115,6 +115,42 @@ NOBODY = Alert(
     "Requests get a random ejected replica or 503 no_healthy_instances (RULES 4, step 5).",
 )
 
+LOG_STALLED = Alert(
+    "TriorouteLogStalled",
+    'sum without (code, key) (increase(trioroute_refused_total{code="log_stalled"}[5m])) > 0',
+    "0m",
+    "critical",
+    "Requests are refused because the event log cannot be written in time",
+    "Clients get 503 log_stalled: a commit takes longer than log.gate_wait, or none succeeds. See"
+    " trioroute_log_commit_seconds and the router's own log: a slow or full disk, mostly.",
+)
+# What a client got wrong (its key, its body, its model) wakes nobody.
+_OURS = 'trioroute_refused_total{code=~"rate_limited|overloaded|no_healthy_instances|upstream_.*"}'
+REFUSING = Alert(
+    "TriorouteRefusing",
+    f"""\
+sum without (code, key) (increase({_OURS}[5m]))
+  > 0.1 * sum without (replica, reason) (increase(trioroute_dispatches_total[5m]))
+  and sum without (code, key) (increase({_OURS}[5m])) > 20""",
+    "5m",
+    "warning",
+    "More than one request is refused for ten that are dispatched",
+    "trioroute_refused_total tells by which code, and for rate_limited and overloaded of which key:"
+    " a limit of server.api_keys, a full line (admission), or replicas that are out.",
+)
+DOWN = Alert(
+    "TriorouteDown",
+    # up has the job's name in Prometheus; where that is another, the missing series still tell.
+    """\
+up{job=~".*trioroute.*"} == 0
+  or (absent(trioroute_log_position) unless on () up{job=~".*trioroute.*"})""",
+    "1m",
+    "critical",
+    "A router does not answer its scrapes, or there is none",
+    "The process is gone, its admin port cannot be reached, or it wants a token that Prometheus"
+    " does not send (authorization in the scrape job). Ask /healthz there.",
+)
+
 
 def flapping(eject: Eject) -> Alert:
     """A replica whose cooldown reached its ceiling: above every shorter step (RULES 6.7)."""
@@ -135,11 +171,14 @@ def flapping(eject: Eject) -> Alert:
 def alerts(eject: Eject) -> tuple[Alert, ...]:
     """Every rule, the most urgent first. ``eject`` sets where the cooldown's ceiling is."""
     return (
+        DOWN,
         NOBODY,
         LOG_NOT_WRITTEN,
+        LOG_STALLED,
         PROBING_BROKEN,
         STALLED,
         UNLOGGED,
+        REFUSING,
         flapping(eject),
         REPLICA_OUT,
         ONE_TAKES_ALL,

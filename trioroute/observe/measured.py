@@ -133,6 +133,12 @@ PROCESS: tuple[Series, ...] = (
         lambda s: [((), s.timings.unlogged)],
     ),
     Counter(
+        "trioroute_refused",
+        "Requests that the router answered with an error of its own.",
+        ("code", "key"),
+        lambda s: list(s.timings.refusals.counts.items()),
+    ),
+    Counter(
         "trioroute_config_reloads",
         "Readings of the configuration while running, by what came of them.",
         ("result",),

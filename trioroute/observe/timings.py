@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from trioroute.observe.exemplars import Exemplars
+from trioroute.observe.refusals import Refusals
 
 FINE_NS: tuple[int, ...] = (
     5_000,
@@ -158,6 +159,7 @@ class Timings:
     discovery: Mapping[str, SourceView] = attrs.field(factory=dict)
     upkeep: Mapping[str, TaskView] = attrs.field(factory=dict)
     exemplars: Exemplars = attrs.field(factory=Exemplars)
+    refusals: Refusals = attrs.field(factory=Refusals)
 
     def log_committed(self, entries: int, seconds: float) -> None:
         """Fits the journal's ``on_commit``: entries of an append, seconds it took."""

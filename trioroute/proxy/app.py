@@ -57,6 +57,7 @@ async def _sort(desk: Desk, door: Door, request: Request, receive: Receive, send
         await _health(desk, method, send)
     elif key is None and desk.keys:
         error = door.turn_away(scope["headers"])
+        desk.count_refusal(error.code, None)
         await send_error(send, error, f"req-{desk.draw():016x}", [CHALLENGE])
     elif path == "/v1/models" and method in READING:
         await send_whole(send, 200, await models_list(desk), b"application/json")

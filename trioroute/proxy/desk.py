@@ -85,6 +85,7 @@ class Desk:
     measure_decision: Callable[[int], None]
     measure_overhead: Callable[[int], None]
     count_unlogged: Callable[[], None]
+    count_refusal: Callable[[str, str | None], None]
     line: Line = attrs.field(factory=Line)
     budget: RetryBudget = attrs.field(factory=RetryBudget)
     access_log: AccessNotes | None = None

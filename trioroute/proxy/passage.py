@@ -292,6 +292,7 @@ class Passage:
     async def answer(self, error: RouterError, extra: RawHeaders = ()) -> None:
         """Raises BrokenEnding behind it where a heartbeat has begun the answer."""
         self.answered = True
+        self.desk.count_refusal(error.code, self.key_name)
         if self.heartbeat is not None and await self.heartbeat.hush():
             await self.heartbeat.break_off(error_event(error.code, error.message, error.status))
         await send_error(self.send, error, self.request_id, extra)

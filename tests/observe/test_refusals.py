@@ -1,0 +1,33 @@
+"""Refusals: counted by code and key with a bound, told in the process log once a second."""
+
+import pytest
+
+from trioroute.observe.refusals import KEYS_SHOWN, OTHER, Refusals
+
+
+def test_refusals_are_told_once_a_second_with_their_number(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now_s = 5.0
+    refusals = Refusals(clock_s=lambda: now_s)
+    for _ in range(140):
+        refusals.note("rate_limited", "team-a")
+    refusals.note("invalid_api_key")
+    assert [one.getMessage() for one in caplog.records] == ["refused: 1 rate_limited"]
+    now_s += 1
+    refusals.note("rate_limited", "team-b")
+    told = "refused: 140 rate_limited, 1 invalid_api_key"
+    assert caplog.records[-1].getMessage() == told
+    assert refusals.counts["rate_limited", "team-a"] == 140
+    assert refusals.counts["rate_limited", "team-b"] == 1
+    assert refusals.counts["invalid_api_key", ""] == 1
+
+
+def test_keys_have_series_up_to_a_bound_and_only_where_the_code_is_about_them() -> None:
+    refusals = Refusals()
+    for number in range(KEYS_SHOWN + 7):
+        refusals.note("rate_limited", f"team-{number}")
+        refusals.note("log_stalled", f"team-{number}")
+    assert refusals.counts["rate_limited", OTHER] == 7
+    assert refusals.counts["log_stalled", ""] == KEYS_SHOWN + 7
+    assert len({key for _, key in refusals.counts}) == KEYS_SHOWN + 2

@@ -1,0 +1,63 @@
+"""Refusals of this process: how many by code and key, and a line of the process log for them.
+
+Counted where they are answered, not in the log: a log that stalls takes no ``Refused``, and of
+strangers only ten a second (HTTP.md).
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable
+
+import attrs
+
+logger = logging.getLogger("trioroute")
+
+OF_KEYS = frozenset({"rate_limited", "overloaded"})
+"""Codes that are told by key: whose limit it was, and whose requests found the line full."""
+
+KEYS_SHOWN = 100
+OTHER = "_other"
+"""Further keys together. No name of a key begins with such a sign."""
+
+FROM_ZERO = (
+    "invalid_api_key",
+    "rate_limited",
+    "overloaded",
+    "no_healthy_instances",
+    "log_stalled",
+    "upstream_failed",
+)
+"""Codes that are there from the start: ``increase()`` does not see a series that begins at 1."""
+
+
+@attrs.define(slots=True)
+class Refusals:
+    """``counts`` by code and key. At most one line of the process log a second."""
+
+    clock_s: Callable[[], float] = time.monotonic
+    counts: dict[tuple[str, str], int] = attrs.field(
+        factory=lambda: {(code, ""): 0 for code in FROM_ZERO}
+    )
+    _names: set[str] = attrs.field(factory=set)
+    _told_s: float = -math.inf
+    _untold: dict[str, int] = attrs.field(factory=dict)
+
+    def note(self, code: str, key: str | None = None) -> None:
+        """Count one. Plain and quick; ``key`` is the name of the key it came with."""
+        label = self._label(key) if key and code in OF_KEYS else ""
+        self.counts[code, label] = self.counts.get((code, label), 0) + 1
+        self._untold[code] = self._untold.get(code, 0) + 1
+        now_s = self.clock_s()
+        if now_s - self._told_s >= 1:
+            told = ", ".join(f"{count} {code}" for code, count in self._untold.items())
+            logger.warning("refused: %s", told)
+            self._told_s = now_s
+            self._untold.clear()
+
+    def _label(self, key: str) -> str:
+        if key not in self._names:
+            if len(self._names) >= KEYS_SHOWN:
+                return OTHER
+            self._names.add(key)
+        return key
