@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import attrs
 
 from trioroute.replay.clock import local_iso, span
+from trioroute.replay.incident.glossary import words_of
 from trioroute.replay.incident.told import Hit, Incident, Retaken
 from trioroute.replay.told import Line
 from trioroute.replay.words import PIN_ENDS, SPILLS, plural
@@ -12,6 +13,9 @@ from trioroute.replay.words import PIN_ENDS, SPILLS, plural
 SHOWN = 200
 """Lines of a timeline that are shown; the data has more."""
 
+
+FLEET_SHOWN = 20
+"""Replicas named in the head."""
 
 PREVENTION = "What would have prevented it"
 
@@ -37,8 +41,8 @@ def title_of(told: Incident) -> str:
 
 
 def blocks_of(told: Incident) -> list[Block]:
-    made = [_phases(told), *_cause(told), *_prevention(told), _hit(told), _counts(told)]
-    made += [_rules(told), _timeline(told)]
+    made = [_phases(told), *_cause(told), *_prevention(told), _hit(told)]
+    made += [*_harmed(told), _counts(told), _rules(told), _timeline(told)]
     if told.notes:
         made.insert(0, Block("What the log cannot tell", told.notes))
     return made
@@ -135,6 +139,54 @@ def _hit(told: Incident) -> Block:
             f"{(told.usual_late_m or 0) / 10:.1f} % take as long there"
         )
     return Block("Who was hit", (said,), ("model", "key", *columns), tuple(rows), columns)
+
+
+def _harmed(told: Incident) -> list[Block]:
+    if not told.harmed:
+        return []
+    rows = tuple(
+        (
+            clock_time(one.at_ms),
+            one.request_id,
+            one.decision or "none",
+            one.session or "none",
+            one.got,
+        )
+        for one in told.harmed
+    )
+    columns = ("time", "request", "decision", "session", "its client got")
+    count = told.total.failed + told.total.refused
+    said = (f"the first {len(rows)} of {count}",) if count > len(rows) else ()
+    return [Block("Requests that were hit", said, columns, rows)]
+
+
+def head_of(told: Incident) -> tuple[str, ...]:
+    """What a reader elsewhere has to know: the zone of all times, who routed, and to whom."""
+    zones = [_zone(told.begin)] + [_zone(told.end)] * (_zone(told.begin) != _zone(told.end))
+    said = [f"All times are {', then '.join(zones)}."]
+    for one in told.routers:
+        release = "unknown" if one.release is None else one.release
+        names = ", ".join(one.replicas[:FLEET_SHOWN])
+        more = len(one.replicas) - FLEET_SHOWN
+        names += f" and {more} more" if more > 0 else ""
+        count = plural(len(one.replicas), "replica")
+        said.append(f"Router {one.name}, release {release}, {count}: {names or 'none'}.")
+    return tuple(said)
+
+
+def _zone(iso: str) -> str:
+    offset = iso[23:]
+    return "UTC" if offset in ("Z", "+00:00") else f"local time, UTC{offset}"
+
+
+def words_block(told: Incident, blocks: Iterable[Block]) -> list[Block]:
+    """The words that the report uses, for who meets them for the first time."""
+    texts = [told.sentence]
+    for block in blocks:
+        texts += [block.title, *block.said, *block.columns]
+        texts += [cell for row in block.rows for cell in row]
+    found = words_of(texts)
+    return [Block("Words", (), ("word", "what it means"), found)] if found else []
 
 
 def _numbers(one: Hit) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from html import escape
 
-from trioroute.replay.incident.lines import Block, blocks_of, title_of
+from trioroute.replay.incident.lines import Block, blocks_of, head_of, title_of, words_block
 from trioroute.replay.incident.plots import IN_FLIGHT, PHASES, STATES, colour, plots_of, replicas_of
 from trioroute.replay.incident.told import Incident
 
@@ -34,6 +34,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 def page_of(told: Incident) -> str:
     """The whole page. Everything from the log is escaped."""
     parts = [f"<h1>{escape(title_of(told))}</h1>", f"<p>{escape(told.sentence)}</p>"]
+    parts += [f"<p>{escape(said)}</p>" for said in head_of(told)]
     names = replicas_of(told)
     by_replica = [(name, colour(place)) for place, name in enumerate(names)]
     keys = {
@@ -42,6 +43,7 @@ def page_of(told: Incident) -> str:
         IN_FLIGHT: by_replica,
     }
     blocks = blocks_of(told)
+    blocks += words_block(told, blocks)
     for title, svg in plots_of(told):
         parts += [f"<h2>{escape(title)}</h2>", _keys(keys.get(title, ())), svg]
     parts += [_block(block) for block in blocks]

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.text import Text
 
-from trioroute.replay.incident.lines import Block, blocks_of, title_of
+from trioroute.replay.incident.lines import Block, blocks_of, head_of, title_of, words_block
 from trioroute.replay.incident.told import Incident
 from trioroute.replay.present import say, table
 
@@ -26,7 +26,9 @@ def present_incident(console: Console, told: Incident) -> None:
 def markdown_of(told: Incident) -> str:
     """The same as Markdown; text of the log stays text."""
     parts = [f"# {_plain(title_of(told))}", _plain(told.sentence)]
-    for block in blocks_of(told):
+    parts += [_plain(said) for said in head_of(told)]
+    blocks = blocks_of(told)
+    for block in (*blocks, *words_block(told, blocks)):
         parts.append(f"## {block.title}")
         parts += [_plain(sentence) for sentence in block.said]
         if block.rows:

@@ -48,6 +48,7 @@ class Router:
     room: Room = attrs.field(factory=Room)
     stall: Stall = attrs.field(factory=Stall)
     run: int = 0
+    release: str | None = None
     before: e.Event | None = None
     last_ms: int = 0
 
@@ -232,7 +233,7 @@ class Router:
         self.requests.strike(event.replica)
 
     def _started(self, record: Record, event: e.Started) -> None:
-        self.run = record.version
+        self.run, self.release = record.version, event.release
         if record.version == 1:
             self._say(record, f"the router started, release {event.release}")
             return
@@ -250,8 +251,7 @@ class Router:
         self.course.turn(max(self.last_ms, self.traffic.from_ms), "restart", text)
 
     def _stopped(self, record: Record, event: e.Stopped) -> None:
-        line = self._say(record, f"the router stopped in order: {event.cause}")
-        self.story.causes.change(line)
+        self.story.causes.change(self._say(record, f"the router stopped in order: {event.cause}"))
 
     def _configured(self, record: Record, event: e.Configured) -> None:
         if event.by != "start":

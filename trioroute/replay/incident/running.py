@@ -6,13 +6,19 @@ import attrs
 
 from eventlog.errors import LogDamaged
 from eventlog.record import Record
-from trioroute.events import Dispatched, Event, Refused
+from trioroute.events import Dispatched, Event, Refused, Started
 from trioroute.projections import State
 from trioroute.replay.plain import Who
 from trioroute.replay.read import CannotRead, Source
+from trioroute.row_index import searched
 
 KEYS_MAX = 2000
 """Dispatches that are read for the name of their key."""
+
+START_ROWS = 1_000_000
+"""So many rows before the span are looked at for the router's start, ``STEP_ROWS`` at a time."""
+
+STEP_ROWS = 50_000
 
 REFUSED_ROWS = 2000
 """So many rows before the span are looked at for who was refused while its attempt ran on."""
@@ -38,6 +44,18 @@ def running_of(source: Source, first: int, stream: str, state: State) -> Iterato
         key = _key_of(source, stream, number) if place < KEYS_MAX else None
         gone = flight.request_id in refused
         yield Running(number, flight.replica, (flight.model, key), flight.request_id, gone)
+
+
+def release_before(source: Source, first: int, stream: str) -> str | None:
+    """The release that wrote row ``first``; None where its start is too far before."""
+    found, until = None, first
+    while found is None and until > max(0, first - START_ROWS):
+        after = max(0, until - STEP_ROWS)
+        for record in searched(source.reader, ("Started",), ('"router"',), after, until):
+            event = _event(source, record) if record.stream == stream else None
+            found = event.release if isinstance(event, Started) else found
+        until = after
+    return found
 
 
 def _key_of(source: Source, stream: str, number: int) -> str | None:

@@ -51,6 +51,30 @@ class Hit:
 
 
 @attrs.frozen(kw_only=True)
+class Harmed:
+    """A request that failed or was refused at ``at_ms``, and what its client ``got``. ``decision``
+    is its last dispatch, None: it had none; ``session`` is a digest."""
+
+    at_ms: int
+    request_id: str
+    decision: str | None
+    session: str | None
+    model: str | None
+    key: str | None
+    got: str
+
+
+@attrs.frozen(kw_only=True)
+class RouterSeen:
+    """A router of the span, its ``release`` (None: it started too long before) and its fleet, both
+    at the end of the span."""
+
+    name: str
+    release: str | None
+    replicas: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
 class Acted:
     """A rule by its number in RULES, what it did, how often, and where it did so first."""
 
@@ -138,11 +162,13 @@ class Incident:
     begin: str
     end: str
     sentence: str
+    routers: tuple[RouterSeen, ...]
     phases: tuple[Phase, ...]
     first_cause: FirstCause | None
     changes: tuple[Line, ...]
     total: Hit
     hit: tuple[Hit, ...]
+    harmed: tuple[Harmed, ...]
     endings: dict[str, int]
     refusals: dict[str, int]
     spills: dict[str, int]

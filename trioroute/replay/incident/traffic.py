@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from trioroute.events import Dispatched, Failed, Orphaned, Refused, Released
+from trioroute.replay.client import ORPHANED, failed_words, refused_words, released_words
 from trioroute.replay.incident.bins import BINS, bin_of, edge_of
+from trioroute.replay.incident.hurt import SERVICE, Hurt
 from trioroute.replay.incident.limbo import Limbo, Lost, Place
 from trioroute.replay.incident.told import Hit, TimeStep
 from trioroute.replay.plain import END, UNKNOWN, Run, Who
@@ -29,9 +31,6 @@ LOST = "every attempt failed"
 
 REST = "(others)"
 
-_HARM = frozenset({"overloaded", "no_healthy_instances", "log_stalled"})
-"""Refusals that are a fault of the service."""
-
 
 @attrs.define
 class Group:
@@ -47,8 +46,7 @@ class Group:
 
 @attrs.define
 class Traffic:
-    """Counts by step of time and by model and key; ``harmed_ms`` is when the service did a client
-    harm for the first time."""
+    """Counts by step of time and by model and key."""
 
     from_ms: int
     step_ms: int
@@ -62,7 +60,7 @@ class Traffic:
     refusals: Counter[str] = attrs.field(factory=Counter)
     spills: Counter[str] = attrs.field(factory=Counter)
     rebinds: Counter[str] = attrs.field(factory=Counter)
-    harmed_ms: int | None = None
+    hurt: Hurt = attrs.field(factory=Hurt)
 
     def step(self, at_ms: int) -> TimeStep:
         place = (at_ms - self.from_ms) // self.step_ms
@@ -146,42 +144,42 @@ class Traffic:
             group.retried += 1
             step.retried += 1
 
-    def _land(self, place: Place) -> Who | None:
+    def _land(self, place: Place) -> tuple[str, Who, str] | None:
         found = self.flights.pop(place, None)
-        if found is None:
-            return None
-        self.in_flight[found[0]] -= 1
-        return found[1]
+        if found is not None:
+            self.in_flight[found[0]] -= 1
+        return found
 
     def fail(self, stream: str, at_ms: int, event: Failed) -> None:
         """An attempt: its request fails unless it is dispatched or refused after it."""
         place = (stream, event.dispatch)
-        flight = self.flights.get(place)
+        flight = self._land(place)
         if flight is None:
             return
-        self._land(place)
         lost = Lost(place, flight[1], flight[2], at_ms, event.cause, event.blame)
         over = self.limbo.fail(lost)
         if over is not None:
             self._lost(over)
 
     def _lost(self, lost: Lost) -> None:
+        got = failed_words(lost.cause, lost.blame)
+        self.hurt.fail(lost.at_ms, lost.place, lost.request_id, lost.who, got)
         self._failed(lost.who, lost.at_ms, LOST)
 
     def _failed(self, who: Who, at_ms: int, outcome: str) -> None:
         self.group(who).failed += 1
         self.step(at_ms).failed += 1
         self.endings[outcome] += 1
-        self._harm(at_ms)
-
-    def _harm(self, at_ms: int) -> None:
-        self.harmed_ms = at_ms if self.harmed_ms is None else min(self.harmed_ms, at_ms)
 
     def release(self, stream: str, at_ms: int, event: Released, normal: bool) -> None:
-        who = self._land((stream, event.dispatch))
-        if who is None:
+        place = (stream, event.dispatch)
+        flight = self._land(place)
+        if flight is None:
             return
+        who = flight[1]
         if event.outcome not in NOT_FAILED:
+            got = released_words(event.outcome, event.cause, event.blame, event.status)
+            self.hurt.fail(at_ms, place, flight[2], who, got)
             self._failed(who, at_ms, event.outcome)
             return
         self.endings[event.outcome] += 1
@@ -190,11 +188,11 @@ class Traffic:
 
     def answered(self, place: Place, ttfb_ms: int | None, normal: bool) -> None:
         """A release that is ``ok``."""
-        who = self._land(place)
-        if who is not None:
+        flight = self._land(place)
+        if flight is not None:
             self.endings["ok"] += 1
             if ttfb_ms is not None:
-                self._late(who, ttfb_ms, normal)
+                self._late(flight[1], ttfb_ms, normal)
 
     def _late(self, who: Who, ttfb_ms: int, normal: bool) -> None:
         place = bin_of(ttfb_ms)
@@ -206,9 +204,10 @@ class Traffic:
     def orphan(self, stream: str, at_ms: int, event: Orphaned) -> None:
         for number in event.dispatches:
             place = (stream, number)
-            who = self._land(place)
-            if who is not None and place not in self.limbo.answered:
-                self._failed(who, at_ms, "unknown")
+            flight = self._land(place)
+            if flight is not None and place not in self.limbo.answered:
+                self.hurt.fail(at_ms, place, flight[2], flight[1], ORPHANED)
+                self._failed(flight[1], at_ms, "unknown")
             self.limbo.answered.discard(place)
 
     def refuse(self, at_ms: int, event: Refused) -> None:
@@ -216,13 +215,14 @@ class Traffic:
         self.refusals[event.code] += 1
         group.refused += 1
         step.refused += 1
-        if event.code in _HARM:
-            self._harm(at_ms)
         place = self.limbo.refused(event.request_id)
         if place is None and event.code == "log_stalled":
             place = self._running(event.request_id)
         if place is None:
             group.requests += 1
+        if event.code in SERVICE:
+            who, got = (event.model, event.key), refused_words(event.code)
+            self.hurt.refuse(at_ms, place, event.request_id, who, got)
 
     def _running(self, request_id: str) -> Place | None:
         """The newest dispatch of a request that has its 503 before its attempt ends."""

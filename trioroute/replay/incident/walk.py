@@ -16,9 +16,9 @@ from trioroute.replay.incident.course import Course, under_way
 from trioroute.replay.incident.prevention import prevented
 from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.router import Router
-from trioroute.replay.incident.running import running_of
+from trioroute.replay.incident.running import release_before, running_of
 from trioroute.replay.incident.story import Story
-from trioroute.replay.incident.told import Hit, Incident, TimeStep
+from trioroute.replay.incident.told import Hit, Incident, RouterSeen, TimeStep
 from trioroute.replay.incident.traffic import DELAYED_TIMES, LOST, STEPS, Traffic
 from trioroute.replay.plain import Run
 from trioroute.replay.read import CannotRead, NotFound, Past, Source, decision_name, router_of
@@ -95,6 +95,7 @@ class _Walk:
             router = self._router(stream, past.state)
             last = self.source.at(stream, past.state.position)
             router.before = None if last is None else self.source.event(last)
+            router.release = release_before(self.source, first, stream)
             router.begin(running_of(self.source, first, stream, past.state))
         wrong = dict[str, str]()
         for router in self.routers.values():
@@ -163,7 +164,7 @@ class _Walk:
         hit = traffic.hit(late)
         total = _total(hit)
         lost = traffic.endings[LOST] > 0
-        cause = story.causes.told(lost=lost, harmed_ms=traffic.harmed_ms)
+        cause = story.causes.told(lost=lost, harmed_ms=traffic.hurt.first_ms)
         harms = list(story.rules.harms.by_kind.values())
         prevents = prevented(self.source, harms, cause, until)
         return Incident(
@@ -172,11 +173,13 @@ class _Walk:
             begin=local_iso(from_ms),
             end=local_iso(to_ms),
             sentence=_sentence(total, len(phases)),
+            routers=tuple(_seen(router) for router in self.routers.values()),
             phases=tuple(sorted(phases, key=lambda one: one.from_ms)),
             first_cause=cause,
             changes=tuple(story.causes.changes),
             total=total,
             hit=tuple(hit),
+            harmed=traffic.hurt.told(self.source),
             endings=dict(traffic.endings),
             refusals=dict(traffic.refusals),
             spills=dict(traffic.spills),
@@ -208,6 +211,11 @@ def _around(source: Source, seq: int, end: int) -> str:
         for row in rows
     ]
     return f"; between {' and '.join(told)} nothing was written"
+
+
+def _seen(router: Router) -> RouterSeen:
+    names, name = tuple(router.state.fleet.replicas), router_of(router.stream)
+    return RouterSeen(name=name, release=router.release, replicas=names)
 
 
 def _briefly(error: CannotRead | LogDamaged) -> str:
