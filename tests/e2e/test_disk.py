@@ -11,9 +11,12 @@ import httpx
 import pytest
 
 from eventlog.check import check_log
+from eventlog.reading import SqliteReader
 from tests.e2e.fleet import Fleet, RouterProcess, chat, status_of, wait_for
 from tests.e2e.test_kill9 import Users
 from tests.preloaded import as_the_disk_has_it, preloaded
+from trioroute.replay.incident import tell_incident
+from trioroute.replay.read import Source
 
 HERE = Path(__file__).parent
 PLUG = HERE.parent / "eventlog" / "plug.c"
@@ -45,6 +48,31 @@ def on_a_disk(fleet: Fleet, trouble: Path, on_failure: str = "refuse") -> Router
     disk = (f"LD_PRELOAD={library}", f"DISK_LOG={fleet.directory / 'log'}")
     under = ("env", *disk, f"DISK_TROUBLE={trouble}")
     return fleet.router(under=under, log_gate_wait="300ms", log_on_failure=on_failure).ready()
+
+
+@pytest.mark.timeout(120)
+def test_replay_counts_each_request_of_a_full_disk_once(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.engine()
+    trouble = tmp_path / "trouble"
+    router = on_a_disk(fleet, trouble)
+    statuses = [ask(router).status_code for _ in range(3)]
+    trouble.write_text(FAILURES["full"])
+    while statuses.count(503) < 4:
+        statuses.append(ask(router).status_code)
+    trouble.unlink()
+    wait_for("ready again", lambda: status_of(router.admin + "/readyz") == 200)
+    statuses.append(ask(router).status_code)
+    assert router.stop() == 0
+    with SqliteReader.open(router.log) as reader:
+        source = Source(reader)
+        told = tell_incident(source, 1, source.last().at_ms)
+    total = told.total
+    assert (total.requests, total.failed, total.refused) == (len(statuses), 0, 4)
+    assert {one.got for one in told.harmed} == {"503 log_stalled"}
+    assert all(one.decision is not None for one in told.harmed)
+    assert "log stalled" in [one.name for one in told.phases]
+    assert told.first_cause is not None
+    assert told.first_cause.kind == "log"
 
 
 @pytest.mark.timeout(120)
