@@ -1,7 +1,9 @@
 """``--incident`` names who was hit, and for whom reads its report elsewhere: zone, fleet, words."""
 
 import attrs
+import pytest
 
+import trioroute.replay.incident.running as running
 from tests.replay.logs import played, source_of
 from tests.replay.prevented import told_of
 from tests.replay.rig import source_of as source_of_rig
@@ -106,6 +108,18 @@ def test_the_release_is_known_of_a_router_that_started_before_the_span() -> None
     rig.pass_s(10).use()
     told = tell_incident(source_of_rig(rig), rig.at_ms - 1000, rig.at_ms)
     assert told.routers[0].release == "0"
+
+
+def test_a_start_too_far_before_the_span_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig().live("a")
+    rig.pass_s(10).use()
+    monkeypatch.setattr(running, "START_ROWS", 2)
+    monkeypatch.setattr(running, "STEP_ROWS", 1)
+    told = tell_incident(source_of_rig(rig), rig.at_ms - 1000, rig.at_ms)
+    assert told.routers[0].release is None
+    assert "release not known (its start is too far before the span), 1 replica: a." in page_of(
+        told
+    )
 
 
 def test_words_that_occur_are_explained_and_no_others() -> None:

@@ -15,7 +15,7 @@ from trioroute.row_index import searched
 KEYS_MAX = 2000
 """Dispatches that are read for the name of their key."""
 
-START_ROWS = 1_000_000
+START_ROWS = 500_000
 """So many rows before the span are looked at for the router's start, ``STEP_ROWS`` at a time."""
 
 STEP_ROWS = 50_000
