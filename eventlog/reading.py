@@ -285,9 +285,6 @@ class SqliteReader:
 
     def _segment(self, file: SegmentFile) -> SegmentReader:
         segment = self._open.pop(file.path, None)
-        if segment is not None and segment.outdated:
-            segment.close()
-            segment = None
         if segment is None:
             segment = SegmentReader.open(file.path)
             if len(self._open) >= MAX_OPEN:

@@ -17,10 +17,8 @@ import attrs
 from eventlog.errors import LogDamaged, LogMissing
 from eventlog.record import Head, Record
 from eventlog.schema import check_format, log_error
+from eventlog.sqlite_opening import Opened, open_to_read
 from eventlog.streams import StreamSearch
-
-BUSY_TIMEOUT_S = 1.0
-"""How long a statement waits for a lock; the journal repeats a write that found no room."""
 
 _name = re.compile(r"log-([1-9][0-9]*)\.sqlite\Z")
 
@@ -54,9 +52,6 @@ def search_sql(kinds: int, texts: int) -> str:
     )
 
 
-_NO_PLACE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
-
-
 @attrs.frozen
 class SegmentFile:
     """One file of a log; ``first`` is its first row's seq (0 = a file given by its own name)."""
@@ -83,60 +78,37 @@ def segment_file(directory: Path, first: int) -> SegmentFile:
 class SegmentReader:
     """A read-only connection to one segment, also while another process writes to it."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, immutable: bool) -> None:
+    def __init__(self, path: Path, opened: Opened) -> None:
         self._path = path
-        self._connection = connection
-        self._immutable = immutable
-        self._has_table = False
+        self._opened = opened
         self._streams = StreamSearch(self._query, str(path))
 
     @classmethod
     def open(cls, path: Path) -> "SegmentReader":
         """Raises LogMissing, NewerLog, LogDamaged, StoreFailed."""
-        if not path.is_file():
-            raise LogMissing(path)
-        with sqlite_errors(path):
-            try:
-                return cls._connect(path, immutable=False)
-            except sqlite3.OperationalError as exc:
-                if exc.sqlite_errorcode & 0xFF not in _NO_PLACE or has_wal(path):
-                    raise
-                # A log on read-only media: SQLite cannot make its -shm file there, and with no
-                # write-ahead log the file alone is complete.
-                return cls._connect(path, immutable=True)
-
-    @classmethod
-    def _connect(cls, path: Path, *, immutable: bool) -> "SegmentReader":
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?{'immutable=1' if immutable else 'mode=ro'}",
-            uri=True,
-            timeout=BUSY_TIMEOUT_S,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        reader = cls(path, connection, immutable)
-        try:
-            reader._check()
-        except BaseException:
-            connection.close()
-            raise
-        return reader
-
-    @property
-    def outdated(self) -> bool:
-        """Whether the file was opened as one that cannot change, and now has a writer."""
-        return self._immutable and has_wal(self._path)
-
-    def _check(self) -> bool:
-        if not self._has_table:
-            self._has_table = check_format(self._connection, self._path)
-        return self._has_table
+        return cls(path, _open(path))
 
     def _query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         with sqlite_errors(self._path):
-            if not self._check():
+            try:
+                rows = self._ask(sql, parameters)
+            except sqlite3.Error:
+                if not self._opened.outdated(self._path):
+                    raise
+            else:
+                if not self._opened.outdated(self._path):
+                    return rows
+            self._opened.connection.close()
+            self._opened = _open(self._path)  # a writer came while it was read as a file at rest
+            return self._ask(sql, parameters)
+
+    def _ask(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        connection = self._opened.connection
+        if not self._opened.has_table:
+            if not check_format(connection, self._path):
                 return []
-            return self._connection.execute(sql, parameters).fetchall()
+            self._opened = attrs.evolve(self._opened, has_table=True)
+        return connection.execute(sql, parameters).fetchall()
 
     def read(self, after: int, limit: int) -> list[Record]:
         """Rows with ``seq > after``; those before damage are given before it is raised."""
@@ -238,7 +210,17 @@ class SegmentReader:
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.close()
+        self._opened.connection.close()
+
+
+def _open(path: Path) -> Opened:
+    if not path.is_file():
+        raise LogMissing(path)
+    with sqlite_errors(path):
+        try:
+            return open_to_read(path)
+        except FileNotFoundError as exc:
+            raise LogMissing(path) from exc
 
 
 def has_wal(path: Path) -> bool:

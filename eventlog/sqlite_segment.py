@@ -12,7 +12,6 @@ from eventlog.errors import StoreFailed
 from eventlog.record import Entry, Head
 from eventlog.schema import check_format
 from eventlog.segments import (
-    BUSY_TIMEOUT_S,
     FIRST_AT,
     HEAD,
     SegmentFile,
@@ -20,6 +19,7 @@ from eventlog.segments import (
     sqlite_errors,
 )
 from eventlog.sqlite_migrations import prepare
+from eventlog.sqlite_opening import BUSY_TIMEOUT_S
 from eventlog.streams import StreamSearch
 from eventlog.wal import BrokenTail, broken_behind
 

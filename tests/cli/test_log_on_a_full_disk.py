@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 from eventlog.segments import list_segments
 from eventlog.snapshots import Snapshots
-from eventlog.sqlite import SegmentLimits, SqliteStore
+from eventlog.sqlite import SegmentLimits, SqliteReader, SqliteStore
 from tests.replay.rig import STREAM, busy_day
-from tests.small_disk import fill, mounted
+from tests.small_disk import fill, mount, mounted
 from trioroute.cli.root import main
 from trioroute.snapshot import make_snapshots
 
@@ -68,3 +68,73 @@ def test_prune_without_room_for_the_first_snapshot_says_what_helps(log: Path) ->
         ballast.unlink()
         assert run("log", "prune", log, "--keep", "1KiB").exit_code == 0
     assert [file.path.name for file in list_segments(log)] == [newest]
+
+
+QUESTIONS = (
+    ["log", "info"],
+    ["log", "verify"],
+    ["log", "export"],
+    ["log", "prune", "--keep", "1TiB"],
+    ["replay"],
+    ["replay", "--verify"],
+)
+
+
+@pytest.fixture
+def rows(made_once: Path) -> int:
+    with closing(SqliteReader.open(made_once)) as reader:
+        return reader.head().seq
+
+
+def left_by_a_dead_router(log: Path, rows: int) -> None:
+    """The last row is in the write-ahead log only, and there is no -shm."""
+    name = list_segments(log)[-1].path.name
+    with closing(SqliteStore.open(log)) as store:
+        store.append(STREAM, busy_day(3).log.entries[-1:], rows)
+        alive = {part: (log / part).read_bytes() for part in (name, f"{name}-wal")}
+    for part, data in alive.items():
+        (log / part).write_bytes(data)
+
+
+def files(log: Path) -> dict[str, bytes]:
+    """All but -shm, which SQLite begins to make beside a write-ahead log."""
+    found = [path for path in log.iterdir() if path.is_file() and path.suffix != ".sqlite-shm"]
+    return {path.name: path.read_bytes() for path in found}
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=" ".join)
+@pytest.mark.parametrize("dead", [False, True], ids=["closed", "died"])
+def test_a_stopped_log_is_read_on_a_full_disk(
+    log: Path, rows: int, dead: bool, question: list[str]
+) -> None:
+    if dead:
+        left_by_a_dead_router(log, rows)
+    fill(log.parent)
+    before = files(log)
+    done = run(*question, log)
+    assert done.exit_code == 0, done.output
+    assert files(log) == before
+    assert dead or not list(log.glob("*-shm"))
+    if question[-1] == "export":
+        assert len(done.stdout.splitlines()) == rows + dead
+
+
+def test_what_a_dead_router_left_is_read_on_read_only_media(log: Path, rows: int) -> None:
+    left_by_a_dead_router(log, rows)
+    mount("-o", "remount,ro", str(log.parent))
+    done = run("log", "export", log)
+    assert len(done.stdout.splitlines()) == rows + 1, done.output
+
+
+def test_without_room_for_a_copy_either_the_remedy_is_named(
+    log: Path, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_by_a_dead_router(log, rows)
+    fill(log.parent)
+    monkeypatch.setattr("tempfile.tempdir", str(log.parent))
+    monkeypatch.setattr("eventlog.sqlite_opening.MEMORY", log.parent)
+    done = run("log", "info", log)
+    assert done.exit_code == 2
+    assert "no room for" in done.stderr
+    assert "TMPDIR" in done.stderr
+    assert sorted(path.name for path in log.parent.iterdir()) == ["ballast", "log"]

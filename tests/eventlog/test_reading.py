@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -213,3 +214,22 @@ def test_a_retired_version_is_no_damage_but_a_lost_one_after_it_is(
         assert [r.version for r in reader.read_stream("a", 1)] == [4, 5, 6, 7, 8]
         with pytest.raises(LogDamaged, match="version 9 of 'a' is missing"):
             reader.read_stream("a", 8)
+
+
+def test_a_reader_of_a_log_at_rest_sees_writers_that_come_and_those_that_came_and_went(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    SqliteStore.open(log, sync="normal").close()
+    with SqliteReader.open(log) as reader:
+        assert reader.read() == []
+        for begun in range(0, 90, 30):
+            with closing(SqliteStore.open(log, sync="normal")) as store:
+                store.append("a", some_entries(15, begun), begun)
+                assert len(reader.read()) == begun + 15, "one that is there"
+                store.append("a", some_entries(15, begun + 15), begun + 15)
+            reader.let_go(list_segments(log)[-1])
+            assert len(reader.read()) == begun + 30, "one that went: opened at rest"
+        with closing(SqliteStore.open(log, sync="normal")) as store:
+            store.append("a", some_entries(2000, 90), 90)
+        assert same_entries(reader.read(0, 5000), some_entries(2090))
