@@ -77,7 +77,7 @@ class Prometheus:
         return {
             alert["labels"]["alertname"]
             for alert in found
-            if alert["state"] == "firing" and alert["labels"]["instance"] == where
+            if alert["state"] == "firing" and alert["labels"].get("instance") == where
         }
 
     def exemplars(self, query: str) -> list[dict[str, str]]:

@@ -298,4 +298,4 @@ async def test_a_wait_given_up_in_the_turn_that_ends_it_is_one_answer(
         answer = await rig.ask(STREAMED)
         monkeypatch.undo()
         assert stalled(answer)
-    assert not caplog.records
+    assert [one.getMessage() for one in caplog.records] == ["refused: 1 log_stalled"]
