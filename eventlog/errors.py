@@ -4,6 +4,7 @@ The constructor's arguments are ``args``, so an error can be copied and raised i
 """
 
 import errno
+from collections.abc import Mapping
 from pathlib import Path
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -55,6 +56,33 @@ class StoreFailed(LogError):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}"
+
+
+class NoRoom(StoreFailed):
+    """As StoreFailed, because the disk, or this user's share of it, is full."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}: free room on its disk"
+
+
+def cannot_write(path: Path, error: OSError) -> StoreFailed:
+    """What the system's refusal to write ``path`` is."""
+    kind = NoRoom if error.errno in NO_ROOM else StoreFailed
+    return kind(str(path), f"cannot be written ({error.strerror})")
+
+
+class EntriesLost(StoreFailed):
+    """A journal ended before the store took everything: how many entries of each kind are lost, and
+    why."""
+
+    def __init__(self, where: str, kinds: Mapping[str, int], why: str) -> None:
+        count = sum(kinds.values())
+        told = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+        super().__init__(where, f"{count} entries lost ({told}): {why}")
+        self.args = (where, kinds, why)
+        self.kinds = kinds
+        self.count = count
+        self.why = why
 
 
 class LogOwned(LogError):

@@ -8,7 +8,7 @@ import trio
 
 from eventlog.chain import check_body
 from eventlog.durability import Durability
-from eventlog.errors import JournalFull, LogError, StoreClosed, StoreFailed
+from eventlog.errors import EntriesLost, JournalFull, LogError, StoreClosed, StoreFailed
 from eventlog.inline import InlineWriter
 from eventlog.record import Entry
 from eventlog.store import Store
@@ -207,8 +207,8 @@ class Journal:
         """Commit what is offered until ``close`` or cancellation, then flush and return.
 
         Start it with ``nursery.start``. Raises what ended the journal: VersionConflict, LogDamaged,
-        StoreClosed; StoreFailed if the flush made no progress for ``flush_s``, with the number of
-        entries lost; and what ``on_commit`` raised.
+        StoreClosed; EntriesLost if the flush made no progress for ``flush_s``; and what
+        ``on_commit`` raised.
         """
         if self._started:
             raise RuntimeError(f"the journal of {self._stream!r} was already run")
@@ -262,8 +262,9 @@ class Journal:
                 await self._ended.wait()
         if not self.depth:
             return
-        why = f"{self.depth} entries lost: {self._failing or 'the store did not answer'}"
-        self._end(StoreFailed(f"the journal of {self._stream!r}", why))
+        kinds = self._backlog.kinds_after(self._durability.position)
+        why = str(self._failing or "the store did not answer")
+        self._end(EntriesLost(f"the journal of {self._stream!r}", kinds, why))
 
     def _extend_flush(self) -> None:
         if self._flushing is not None:

@@ -4,7 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from eventlog.errors import LogOwned, StoreFailed
+from eventlog.errors import LogOwned, cannot_write
 
 LOCK_NAME = "owner.lock"
 
@@ -39,7 +39,7 @@ class Ownership:
         except BlockingIOError as exc:
             raise LogOwned(directory, _pid_in(descriptor)) from exc
         except OSError as exc:
-            raise StoreFailed(str(path), f"cannot be written ({exc.strerror})") from exc
+            raise cannot_write(path, exc) from exc
         finally:
             if descriptor >= 0:
                 os.close(descriptor)

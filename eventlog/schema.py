@@ -6,7 +6,7 @@ The table and the views are made in sqlite_migrations.py.
 import sqlite3
 from pathlib import Path
 
-from eventlog.errors import LogDamaged, LogError, NewerLog, StoreFailed
+from eventlog.errors import LogDamaged, LogError, NewerLog, NoRoom, StoreFailed
 
 APPLICATION_ID = 0x65766C67
 """SQLite's application_id of an event log ("evlg")."""
@@ -62,4 +62,5 @@ def log_error(exc: sqlite3.Error, path: Path) -> LogError:
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
     if code in _DAMAGE or any(words in str(exc) for words in _DAMAGE_WORDS):
         return LogDamaged(str(path), 0, f"file: {exc}")
-    return StoreFailed(str(path), f"{exc} ({getattr(exc, 'sqlite_errorname', 'sqlite')})")
+    kind = NoRoom if code == sqlite3.SQLITE_FULL else StoreFailed
+    return kind(str(path), f"{exc} ({getattr(exc, 'sqlite_errorname', 'sqlite')})")

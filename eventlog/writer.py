@@ -6,7 +6,7 @@ No Trio here: the thread speaks to the loop through one ``post`` function.
 import queue
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 import attrs
@@ -97,6 +97,7 @@ class Backlog:
         self._rung = False
         self._batch_entries = batch_entries
         self._end_seen = False
+        self._taken: Batch | None = None
         self.asleep = False
         """The writer looks only after a long time, unless it is rung for."""
         self.put: Callable[[Offer | None], None] = self._offers.append
@@ -138,7 +139,21 @@ class Backlog:
             first = first or offer[0]
             entries += offer[1]
             size += offer[2]
-        return Batch(first, entries, size) if entries else None
+        if not entries:
+            return None
+        self._taken = Batch(first, entries, size)
+        return self._taken
+
+    def kinds_after(self, version: int) -> dict[str, int]:
+        """How many entries of each kind lie behind ``version``, the most first. For the end, when
+        the writer takes no more."""
+        counted = Counter[str]()
+        if self._taken is not None and self._taken.last > version:
+            counted.update(entry.kind for entry in self._taken.entries)
+        for offer in tuple(self._offers):
+            if offer is not None:
+                counted.update(entry.kind for entry in offer[1])
+        return dict(counted.most_common())
 
 
 class WriterThread:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import attrs
 
-from eventlog import LogDamaged, LogReader, StoreFailed
+from eventlog import LogDamaged, LogReader
 from eventlog.bare import read_bare
+from eventlog.errors import cannot_write
 from eventlog.snapshots import BadSnapshot, Snapshots, Warn
 from trioroute.events import Gap, UnreadableEvent, decode_to_fold
 from trioroute.policy.keys import HEX_KEY_BYTES, KEY_BYTES
@@ -119,4 +120,4 @@ def _write_key(path: Path, secret: bytes) -> None:
             os.fsync(file.fileno())
         draft.replace(path)
     except OSError as error:
-        raise StoreFailed(str(path), f"cannot be written ({error.strerror})") from error
+        raise cannot_write(path, error) from error

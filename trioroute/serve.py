@@ -15,7 +15,8 @@ from typing import cast
 import attrs
 import trio
 
-from eventlog import LogError
+from eventlog import LogError, StoreFailed
+from eventlog.errors import EntriesLost
 from eventlog.retention import Retention
 from trioroute.admin_desk import admin_desk
 from trioroute.assembly import Parts, begin, rounds_of
@@ -122,7 +123,7 @@ async def run(
         async with trio.open_nursery() as signals:
             signals.start_soon(heed_signals, parts, changes, hurry, signals)
             async with trio.open_nursery() as log_nursery:
-                await log_nursery.start(parts.journal.run)
+                await log_nursery.start(_write_log, parts)
                 begin(parts)
                 try:
                     with hurry:
@@ -136,6 +137,24 @@ async def run(
         await parts.desk.upstreams.aclose()
         if parts.desk.spans is not None:
             await parts.desk.spans.close()
+
+
+async def _write_log(parts: Parts, *, task_status: trio.TaskStatus[None]) -> None:
+    try:
+        await parts.journal.run(task_status=task_status)
+    except EntriesLost as lost:
+        raise StoreFailed(str(parts.directory), _what_is_lost(lost)) from lost
+
+
+def _what_is_lost(lost: EntriesLost) -> str:
+    """In the words of who stopped the router."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in lost.kinds.items())
+    return (
+        f"the last {lost.count} events of this run could not be written and are lost ({kinds}), "
+        f"for {lost.why}. Replay will tell of this end as of a crash: the router died and started "
+        "again, and requests whose Released is lost have no end. The next start needs room: free "
+        "some, as with trioroute log prune; room that is freed before a stop keeps what waits"
+    )
 
 
 def _log_the_end(parts: Parts) -> None:
