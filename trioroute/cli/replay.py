@@ -158,6 +158,9 @@ def replay_command(
         if html is not None and found.page is not None:
             _write(html, found.page())
         _print(found, as_data=as_data, markdown=markdown)
+        if found.behind is not None:
+            sys.stdout.flush()
+            found.behind()
     if not found.good:
         sys.exit(CHECK_FAILED)
 

@@ -18,7 +18,8 @@ RULES_OF_TODAY = "rules of today"
 @attrs.frozen
 class Answer:
     """``good`` False: a check failed. ``markdown`` and ``page`` where the question has them.
-    ``lines`` prints data bit by bit, where it has no end."""
+    ``lines`` prints data bit by bit, where it has no end. ``behind`` is called when the answer is
+    out, for what takes longer."""
 
     data: Any
     show: Callable[[], None]
@@ -26,6 +27,7 @@ class Answer:
     markdown: Callable[[], str] | None = None
     page: Callable[[], str] | None = None
     lines: Callable[[], None] | None = None
+    behind: Callable[[], None] | None = None
 
 
 @attrs.frozen

@@ -1,8 +1,11 @@
 """The questions of ``trioroute replay`` about one thing, answered as data and on a screen."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+from eventlog import LogError
 from trioroute.cli.replay_answer import Answer, Asked, shown_progress
 from trioroute.cli.replay_source import tell_lacking
 from trioroute.replay.clock import now_ms, parse_point
@@ -30,9 +33,9 @@ def decision_answer(source: Source, log: Path, asked: Asked) -> Answer:
 
 
 def request_answer(source: Source, log: Path, asked: Asked) -> Answer:
-    tell_lacking(source)
-    numbers = numbers_of_request(source, asked.what)
-    told = [one for stream in numbers for one in tell_all(source, stream, numbers[stream])]
+    with _lacking_told(source):
+        numbers = numbers_of_request(source, asked.what)
+        told = [one for stream in numbers for one in tell_all(source, stream, numbers[stream])]
 
     def show() -> None:
         console = console_for()
@@ -41,13 +44,28 @@ def request_answer(source: Source, log: Path, asked: Asked) -> Answer:
                 console.rule()
             present_told(console, one, now_ms())
 
-    return Answer([as_json(one) for one in told], show)
+    data = [as_json(one) for one in told]
+    return Answer(data, show, behind=partial(tell_lacking, source))
+
+
+@contextmanager
+def _lacking_told(source: Source) -> Iterator[None]:
+    """If it finds nothing. Else it is told behind the answer: counting all rows takes longer."""
+    try:
+        yield
+    except (LogError, NotFound):
+        tell_lacking(source)
+        raise
 
 
 def session_answer(source: Source, log: Path, asked: Asked) -> Answer:
-    tell_lacking(source)
-    told = tell_session(source, asked.what, read_secret(log))
-    return Answer(as_json(told), lambda: present_session(console_for(), told, now_ms()))
+    with _lacking_told(source):
+        told = tell_session(source, asked.what, read_secret(log))
+    return Answer(
+        as_json(told),
+        lambda: present_session(console_for(), told, now_ms()),
+        behind=partial(tell_lacking, source),
+    )
 
 
 def replica_answer(source: Source, log: Path, asked: Asked) -> Answer:
