@@ -10,8 +10,6 @@ from tests.replay.test_command import data, run
 from tests.rig import BEGIN_MS, MODEL, Flown, Rig, settings
 from trioroute.events.words import Outcome
 from trioroute.policy import commands as c
-from trioroute.proxy import errors
-from trioroute.replay.client import STATUS
 from trioroute.replay.incident import Incident, tell_incident
 
 
@@ -175,10 +173,6 @@ def test_a_refusal_that_the_log_did_not_take_is_told_all_the_same(tmp_path: Path
     give_up(rig, send(rig))
     _, followed = request(rig, tmp_path, "q1")
     assert followed["client"] == "503 log_stalled, whose row the log did not take"
-
-
-def test_statuses_are_those_of_the_proxy() -> None:
-    assert STATUS == errors.STATUS
 
 
 def test_a_log_that_took_nothing_is_a_phase_and_in_the_timeline() -> None:

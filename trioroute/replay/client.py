@@ -3,25 +3,7 @@
 A stream that comments had kept open got the same as an error inside its 200.
 """
 
-STATUS = {
-    "invalid_request": 400,
-    "invalid_api_key": 401,
-    "model_not_found": 404,
-    "not_found": 404,
-    "method_not_allowed": 405,
-    "body_too_large": 413,
-    "unsupported_encoding": 415,
-    "rate_limited": 429,
-    "upstream_failed": 502,
-    "upstream_auth": 502,
-    "no_healthy_instances": 503,
-    "overloaded": 503,
-    "log_stalled": 503,
-    "shutting_down": 503,
-    "first_byte_timeout": 504,
-}
-"""Every code the router answers with, and its status: the proxy's table, which is not imported as
-it would bring a server along."""
+from trioroute.proxy.errors import STATUS
 
 _ENDS = {
     "upstream_empty": "an answer that ended without a word",
