@@ -90,7 +90,7 @@ def test_a_replica_has_a_history_and_counts() -> None:
         "joined or changed: http://a:1 (vllm), models m",
         "LIVE",
         "scrape failed: timeout",
-        "EJECTED for at least 30 s: timeout, 1 in a row",
+        "EJECTED for at least 30 s: timeout, eject 1 in a row",
     ]
     assert told.history[2].times == 2
     assert told.dispatches == {"load": 1, "affinity:session": 1}
