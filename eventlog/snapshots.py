@@ -40,6 +40,11 @@ class Snapshot:
     fold: str
     payload: bytes
 
+    def digest(self) -> bytes:
+        """Another one for another row or another payload."""
+        told = str(self.head).encode() + self.payload
+        return blake2b(told, digest_size=_DIGEST_BYTES).digest()
+
 
 class BadSnapshot(ValueError):
     """A snapshot file that is not what was written, or not for this log."""

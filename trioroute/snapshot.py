@@ -45,10 +45,12 @@ def dump(states: Mapping[str, State]) -> bytes:
     return zlib.compress(_plain(states), COMPRESSION)
 
 
-def tells(payload: bytes, states: Mapping[str, State]) -> bool:
-    """Whether a payload is that of these states, in all that is frozen of them."""
+def tells(kept: Snapshot, head: Head, states: Mapping[str, State]) -> bool:
+    """Whether a snapshot is of these states after that row, in all that is frozen of them."""
+    if kept.fold != FOLD or kept.head != head:
+        return False
     try:
-        return zlib.decompress(payload) == _plain(states)
+        return zlib.decompress(kept.payload) == _plain(states)
     except zlib.error:
         return False
 

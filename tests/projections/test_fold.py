@@ -110,6 +110,6 @@ def test_what_is_read_only_to_fold_gives_the_same_state(seed: int) -> None:
     rig = play(seed, 400)
     state = State()
     for version, entry in enumerate(rig.log.entries, 1):
-        event = e.decode_to_fold(entry.kind, entry.schema, entry.body.decode())
+        event = e.decode_to_fold(entry.kind, entry.schema, entry.body)
         apply(state, version, entry.at_ms, event)
     assert repr(state) == repr(rig.state)

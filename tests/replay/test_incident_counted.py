@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import trioroute.replay.ahead as ahead
+from eventlog.bare import Bare
 from eventlog.reading import SqliteReader
 from eventlog.record import Record
 from eventlog.sqlite import SegmentLimits, SqliteStore
@@ -18,7 +19,7 @@ from tests.replay.rig import source_of as source_of_rig
 from trioroute.replay import processes
 from trioroute.replay.compare import compare
 from trioroute.replay.incident import Incident, tell_incident
-from trioroute.replay.plain import Bare, Run
+from trioroute.replay.plain import Run
 from trioroute.replay.read import Source
 from trioroute.replay.replica import tell_replica
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 import orjson
 import pytest
 
+from eventlog.bare import bare
 from eventlog.record import Entry, Record
 from tests.events.samples import SAMPLES
 from tests.replay.logs import played
 from trioroute.events import Dispatched, Event, Released, decode
 from trioroute.events.codec import encode, kind_of
-from trioroute.replay.plain import Run, bare, plain_runs
+from trioroute.replay.plain import Run, plain_runs
 
 ENTRIES = played(300, faults="replica=1,down=20..60")[0]
 LEAST_WORK = played(100, policy="least-work")[0]

@@ -66,7 +66,7 @@ class Kind:
     unstructure: Callable[[Any], dict[str, Any]]
     structure: Callable[[Any, Any], Any]
     form: type | None
-    read: Callable[[bytes | str], Any] | None
+    read: Callable[[bytes], Any] | None
     defaults: tuple[tuple[str, Any], ...]
 
 
@@ -187,7 +187,7 @@ def encode(event: Event) -> bytes:
     return orjson.dumps(fields)
 
 
-def decode(kind: str, schema: int, body: bytes | str) -> Event:
+def decode(kind: str, schema: int, body: bytes) -> Event:
     """The event of a row, of whatever earlier schema. Raises UnreadableEvent."""
     known = KINDS.get(kind)
     if known is not None and schema == known.schema and known.read is not None:
@@ -205,7 +205,7 @@ def decode(kind: str, schema: int, body: bytes | str) -> Event:
     return decode_strictly(known, schema, body)
 
 
-def decode_to_fold(kind: str, schema: int, body: bytes | str) -> Event:
+def decode_to_fold(kind: str, schema: int, body: bytes) -> Event:
     """As ``decode`` in half of the time, for ``projections.apply`` only: what it gives has the
     fields of an event and is good for nothing else. Raises UnreadableEvent.
     """
@@ -220,7 +220,7 @@ def decode_to_fold(kind: str, schema: int, body: bytes | str) -> Event:
     return decode(kind, schema, body)
 
 
-def decode_strictly(known: Kind, schema: int, body: bytes | str) -> Event:
+def decode_strictly(known: Kind, schema: int, body: bytes) -> Event:
     """What ``decode`` means: it may be faster, and never gives or takes anything else."""
     try:
         fields = orjson.loads(body)

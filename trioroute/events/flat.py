@@ -35,7 +35,7 @@ def flat_form(cls: type) -> type | None:
     return defstruct(cls.__name__, fields, kw_only=True, forbid_unknown_fields=True, gc=False)
 
 
-def flat_reader(form: type) -> Callable[[bytes | str], Any]:
+def flat_reader(form: type) -> Callable[[bytes], Any]:
     """A function from a body to an object of the form, which ``all_fields`` takes; it raises
     NotFlat.
     """

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
+from eventlog.bare import Bare, bare
 from eventlog.errors import LogDamaged
 from eventlog.reading import SqliteReader
 from eventlog.record import Record
-from trioroute.replay.plain import Bare, Run, bare, plain_runs
+from trioroute.replay.plain import Run, plain_runs
 from trioroute.replay.processes import free_cores, in_order
 from trioroute.replay.read import PAGE, Source
 from trioroute.replay.within import Within

@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from eventlog.bare import Bare
 from eventlog.record import Record
 from trioroute.events.codec import KINDS
 from trioroute.events.flat import NotFlat
@@ -95,10 +96,6 @@ class Run:
             else:
                 replica, who, reason = sends[code]
                 yield version, at_ms, replica, who, next(ids), reason
-
-
-Bare = tuple[int, str, int, str, int, int, bytes]
-"""A row as ``SqliteReader.read_bare`` gives it."""
 
 
 def plain_runs(rows: Iterable[Bare]) -> list[Run | Record]:
@@ -196,9 +193,3 @@ def _is_first(event: Any) -> bool:  # noqa: ANN401 - a body as the codec's fast 
 def _ended_well(event: Any) -> bool:  # noqa: ANN401 - as above
     well = event.status == 200 and event.outcome == "ok"
     return bool(well and event.cause == "none" and event.blame == "none")
-
-
-def bare(record: Record) -> Bare:
-    """As ``SqliteReader.read_bare`` gives it."""
-    place = record.seq, record.stream, record.version
-    return (*place, record.kind, record.schema, record.at_ms, record.body)

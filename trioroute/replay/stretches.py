@@ -6,13 +6,12 @@ and is bound to their chain: so each one is judged up to the next snapshot, and 
 """
 
 from collections.abc import Callable
-from hashlib import blake2b
 
 import attrs
 
 from eventlog.chain import verify_chain
 from eventlog.errors import LogDamaged, LogError
-from eventlog.snapshots import BadSnapshot, Snapshot, Snapshots
+from eventlog.snapshots import BadSnapshot, Snapshots
 from trioroute.policy import RULES_VERSION
 from trioroute.replay.beginning import beginning_of
 from trioroute.replay.check import NOT_KNOWN, PIN_EVENTS, Different, Last
@@ -154,7 +153,7 @@ def begin_stretch(source: Source, stretch: Stretch, result: Verified) -> tuple[J
     judge = Judge(source, result)
     for stream, past in pasts.items():
         judge.begin_router(stream, past.state)
-    return judge, _name(kept)
+    return judge, kept.digest()
 
 
 def _finish(judge: Judge, stretch: Stretch) -> bytes:
@@ -200,9 +199,4 @@ def compare_with(judge: Judge, seq: int) -> bytes:
         kept = snapshots.read(seq)
     except BadSnapshot:
         return b""
-    good = kept.fold == FOLD and kept.head == judge.result.head and tells(kept.payload, states)
-    return _name(kept) if good else b""
-
-
-def _name(kept: Snapshot) -> bytes:
-    return blake2b(str(kept.head).encode() + kept.payload, digest_size=16).digest()
+    return kept.digest() if tells(kept, judge.result.head, states) else b""

@@ -5,7 +5,6 @@ Only that all is good is found so. Whatever is not, the walk from the first row 
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 
@@ -80,7 +79,7 @@ class Rows:
             return None
         if fold.head.seq != self.until or fold.inexact:
             return None
-        if end is not None and not _is_of(end, fold):
+        if end is not None and not tells(end, fold.head, fold.states):
             return None
         return Found(compared.good, tuple(compared.bad), fold.head, _name(kept), _name(end))
 
@@ -187,11 +186,5 @@ def _fold_of(kept: Snapshot) -> LogFold:
     return LogFold(parse_states(kept.payload), kept.head)
 
 
-def _is_of(kept: Snapshot, fold: LogFold) -> bool:
-    return kept.fold == FOLD and kept.head == fold.head and tells(kept.payload, fold.states)
-
-
 def _name(kept: Snapshot | None) -> bytes:
-    if kept is None:
-        return b""
-    return blake2b(str(kept.head).encode() + kept.payload, digest_size=16).digest()
+    return b"" if kept is None else kept.digest()

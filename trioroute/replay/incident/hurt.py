@@ -2,12 +2,11 @@
 
 import attrs
 
-from eventlog.errors import LogDamaged
-from trioroute.events import Dispatched
 from trioroute.replay.incident.limbo import Place
+from trioroute.replay.incident.running import dispatch_kept
 from trioroute.replay.incident.told import Harmed
 from trioroute.replay.plain import Who
-from trioroute.replay.read import CannotRead, Source, decision_name
+from trioroute.replay.read import Source, decision_name
 
 HURT_MAX = 10
 """Requests told by name: those that failed before those that were refused."""
@@ -55,22 +54,13 @@ class Hurt:
 
 
 def _told(source: Source, one: _Hurt) -> Harmed:
+    event = None if one.place is None else dispatch_kept(source, one.place)
     return Harmed(
         at_ms=one.at_ms,
         request_id=one.request_id,
         decision=None if one.place is None else decision_name(*one.place),
-        session=None if one.place is None else _session(source, one.place),
+        session=None if event is None else event.session,
         model=one.who[0],
         key=one.who[1],
         got=one.got,
     )
-
-
-def _session(source: Source, place: Place) -> str | None:
-    """None where it had none, or its row cannot be read."""
-    try:
-        record = source.at(*place)
-        event = None if record is None else source.event(record)
-    except (CannotRead, LogDamaged):
-        return None
-    return event.session if isinstance(event, Dispatched) else None

@@ -8,6 +8,8 @@ from eventlog.errors import LogDamaged
 from eventlog.record import Record
 from trioroute.events import Dispatched, Event, Refused, Started
 from trioroute.projections import State
+from trioroute.replay.incident.limbo import Place
+from trioroute.replay.incident.stall import CODE
 from trioroute.replay.plain import Who
 from trioroute.replay.read import CannotRead, Source
 from trioroute.row_index import searched
@@ -41,7 +43,8 @@ def running_of(source: Source, first: int, stream: str, state: State) -> Iterato
     flights = state.load.flights
     refused = _refused_before(source, first, stream) if flights else frozenset[str]()
     for place, (number, flight) in enumerate(flights.items()):
-        key = _key_of(source, stream, number) if place < KEYS_MAX else None
+        event = dispatch_kept(source, (stream, number)) if place < KEYS_MAX else None
+        key = None if event is None else event.key
         gone = flight.request_id in refused
         yield Running(number, flight.replica, (flight.model, key), flight.request_id, gone)
 
@@ -58,13 +61,14 @@ def release_before(source: Source, first: int, stream: str) -> str | None:
     return found
 
 
-def _key_of(source: Source, stream: str, number: int) -> str | None:
+def dispatch_kept(source: Source, place: Place) -> Dispatched | None:
+    """None where its row is not there to be read."""
     try:
-        record = source.at(stream, number)
+        record = source.at(*place)
     except LogDamaged:
         return None
     event = None if record is None else _event(source, record)
-    return event.key if isinstance(event, Dispatched) else None
+    return event if isinstance(event, Dispatched) else None
 
 
 def _refused_before(source: Source, first: int, stream: str) -> frozenset[str]:
@@ -72,7 +76,7 @@ def _refused_before(source: Source, first: int, stream: str) -> frozenset[str]:
     for record in source.kept(max(0, first - REFUSED_ROWS), first, lambda _: None):
         if record.kind == "Refused" and record.stream == stream:
             event = _event(source, record)
-            if isinstance(event, Refused) and event.code == "log_stalled":
+            if isinstance(event, Refused) and event.code == CODE:
                 found.add(event.request_id)
     return frozenset(found)
 
