@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -32,8 +33,16 @@ def _compile_once() -> None:
     sys.dont_write_bytecode = False
 
 
+def _answer_ctrl_c() -> None:
+    """A shell without job control starts what it puts in the background with SIGINT ignored, and
+    every process that a test starts would inherit that: none of them would hear a Ctrl-C."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 _trust_one_authority()
 _compile_once()
+_answer_ctrl_c()
 
 
 @pytest.hookimpl(trylast=True)

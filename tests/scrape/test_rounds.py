@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.proxy.serving import eventually
 from tests.scrape.servers import UNDER_LOAD, pages, reply, serving
 from tests.scrape.world import READ, World, after, start
 from trioroute.scrape.fetch import Bad
@@ -182,8 +183,11 @@ async def test_a_replica_that_drips_never_delays_the_others() -> None:
     async with serving(drip) as a, serving(quick) as b, serving(quick) as c:
         for name, url in (("a", a), ("b", b), ("c", c)):
             world.add(name, url=url)
-        with trio.move_on_after(3.9):  # time for two scrapes of A
-            await world.rounds(interval_ms=200, timeout_ms=1800, fetch=None).run()
+        async with trio.open_nursery() as nursery:
+            rounds = world.rounds(interval_ms=200, timeout_ms=1800, fetch=None)
+            nursery.start_soon(rounds.run)
+            await eventually(lambda: len(world.failures) == 2)  # two scrapes of A
+            nursery.cancel_scope.cancel()
     first_failure = world.failures[0][0]
     early = [batch for at, batch in world.batches if at < first_failure]
     read = Counter(name for batch in early for name in batch)
