@@ -37,16 +37,51 @@ except ImportError:  # its binary is for one version of Python only
 try:
     import msgspec
 except ImportError:  # likewise; one that takes no body leaves them all to the strict way
-    class TakesNone:
-        def __init__(self, form):
+    class Struct:
+        def __init_subclass__(cls, **_):
+            pass
+
+        def __init__(self, **fields):
+            for name in type(self).__annotations__:
+                value = fields[name] if name in fields else getattr(type(self), name)
+                setattr(self, name, value)
+
+        def __eq__(self, other):
+            return type(self) is type(other) and vars(self) == vars(other)
+
+    def plain(one):
+        told = vars(type(one))
+        return {name: it for name, it in vars(one).items() if name not in told or it != told[name]}
+
+    class Encoder:
+        def encode(self, one):
+            return orjson.dumps(plain(one))
+
+    class Decoder:
+        def __init__(self, cls):
             pass
 
         def decode(self, body):
             raise ValueError
 
-    module("msgspec", Meta=dict, MsgspecError=ValueError, defstruct=lambda *_, **__: None)
-    module("msgspec.json", Decoder=TakesNone)
-    module("msgspec.structs", asdict=None)
+    def fields(cls):
+        return [
+            types.SimpleNamespace(name=name, default=vars(cls).get(name, Struct))
+            for name in cls.__annotations__
+        ]
+
+    import orjson
+
+    module(
+        "msgspec",
+        Meta=lambda **_: "64 bits",
+        MsgspecError=ValueError,
+        NODEFAULT=Struct,
+        Struct=Struct,
+        to_builtins=plain,
+    )
+    module("msgspec.json", Decoder=Decoder, Encoder=Encoder)
+    module("msgspec.structs", astuple=lambda one: (*vars(one).values(),), fields=fields)
 """
 
 

@@ -11,7 +11,7 @@ from eventlog import LogDamaged, LogReader
 from eventlog.bare import read_bare
 from eventlog.errors import cannot_write
 from eventlog.snapshots import BadSnapshot, Snapshots, Warn
-from trioroute.events import Gap, UnreadableEvent, decode_to_fold
+from trioroute.events import Gap, UnreadableEvent, decode
 from trioroute.policy.keys import HEX_KEY_BYTES, KEY_BYTES
 from trioroute.projections import State, apply
 from trioroute.projections.freeze import CannotThaw, thaw
@@ -66,7 +66,7 @@ def recover(
             if version != state.position + 1:
                 raise LogDamaged(stream, seq, f"gap before version {version}")
             try:
-                event = decode_to_fold(kind, schema, body)
+                event = decode(kind, schema, body)
             except UnreadableEvent as error:
                 raise unreadable(stream, version, seq, error) from error
             apply(state, version, at_ms, event)

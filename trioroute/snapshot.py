@@ -16,7 +16,7 @@ from eventlog import Head, LogDamaged, LogReader, Record
 from eventlog.reading import SqliteReader
 from eventlog.segments import list_segments
 from eventlog.snapshots import BadSnapshot, Snapshot, Snapshots, Warn
-from trioroute.events import Gap, UnreadableEvent, decode_to_fold
+from trioroute.events import Gap, UnreadableEvent, decode
 from trioroute.projections import State, apply
 from trioroute.projections.freeze import CannotThaw, fingerprint, freeze, thaw
 
@@ -109,7 +109,7 @@ class LogFold:
         if record.version != state.position + 1:
             raise LogDamaged(record.stream, record.seq, f"gap before version {record.version}")
         try:
-            event = decode_to_fold(record.kind, record.schema, record.body)
+            event = decode(record.kind, record.schema, record.body)
         except UnreadableEvent as error:
             raise unreadable(record.stream, record.version, record.seq, error) from error
         apply(state, record.version, record.at_ms, event)

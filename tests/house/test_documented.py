@@ -21,6 +21,7 @@ from trioroute.cli.log.root import log_group
 from trioroute.cli.root import COMMANDS, main
 from trioroute.events import Reading, words
 from trioroute.events.codec import KINDS
+from trioroute.events.flat import defaults_of
 from trioroute.events.views import VIEWS
 from trioroute.observe.admin import _PLACES, _allowed
 from trioroute.observe.exporter import SERIES
@@ -88,7 +89,7 @@ def test_every_kind_of_event_has_a_section_and_no_other() -> None:
 def test_every_field_of_an_event_is_in_its_table_and_no_other(cls: type) -> None:
     (rows,) = pages.tables(pages.section(pages.page(pages.EVENTS), f"`{cls.__name__}`"))
     told = {pages.codes(row[0])[0]: "*optional*" in row[1] for row in rows}
-    fields = {field.name: field.default is not attrs.NOTHING for field in attrs.fields(cls)}
+    fields = {name: it is not attrs.NOTHING for name, it in defaults_of(cls).items()}
     assert told == fields
 
 

@@ -106,10 +106,10 @@ def test_a_second_end_of_a_dispatch_in_a_log_changes_no_sum(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_read_only_to_fold_gives_the_same_state(seed: int) -> None:
+def test_what_is_read_from_rows_gives_the_same_state(seed: int) -> None:
     rig = play(seed, 400)
     state = State()
     for version, entry in enumerate(rig.log.entries, 1):
-        event = e.decode_to_fold(entry.kind, entry.schema, entry.body)
+        event = e.decode(entry.kind, entry.schema, entry.body)
         apply(state, version, entry.at_ms, event)
     assert repr(state) == repr(rig.state)

@@ -7,7 +7,6 @@ I/O, no float. ``Event`` is the union of every kind the log knows.
 from trioroute.events.codec import Event as Event
 from trioroute.events.codec import UnreadableEvent as UnreadableEvent
 from trioroute.events.codec import decode as decode
-from trioroute.events.codec import decode_to_fold as decode_to_fold
 from trioroute.events.codec import encode as encode
 from trioroute.events.codec import kind_of as kind_of
 from trioroute.events.fleet import Draining as Draining

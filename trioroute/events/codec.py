@@ -19,7 +19,18 @@ from cattrs.fns import identity
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 from trioroute.events import fleet, health, lifecycle, pins, requests, scrapes, sections
-from trioroute.events.flat import NotFlat, all_fields, flat_form, flat_reader, is_plain
+from trioroute.events.flat import (
+    Flat,
+    NotFlat,
+    as_plain,
+    as_row,
+    defaults_of,
+    flat_reader,
+    is_plain,
+    of_strict,
+    strict_form,
+    written,
+)
 from trioroute.events.upcast import UPCASTS
 
 Event = (
@@ -56,8 +67,8 @@ class UnreadableEvent(ValueError):
 class Kind:
     """How one kind is written and read; ``schema`` is what this release writes.
 
-    ``read`` is the fast way in for a body of that schema, where there is one: into ``form``, which
-    has the same fields. ``defaults`` are left out of a flat body while fields hold this.
+    ``read`` is the fast way in for a body of that schema, for flat facts. ``fields`` are those of
+    the event in their order, each with its default or ``attrs.NOTHING``.
     """
 
     name: str
@@ -65,9 +76,8 @@ class Kind:
     schema: int
     unstructure: Callable[[Any], dict[str, Any]]
     structure: Callable[[Any, Any], Any]
-    form: type | None
     read: Callable[[bytes], Any] | None
-    defaults: tuple[tuple[str, Any], ...]
+    fields: dict[str, Any]
 
 
 def _strict(kind: type) -> Callable[[object, object], object]:
@@ -130,19 +140,21 @@ def _table() -> dict[str, Kind]:
     converter = _converter()
     kinds: dict[str, Kind] = {}
     for cls in Event.__args__:
-        unstructure, structure = _register(converter, cls, omit=True)
-        schema = len(UPCASTS.get(cls.__name__, ())) + 1
-        defaults = tuple(
-            (field.name, field.default)
-            for field in attrs.fields(cls)
-            if field.default is not attrs.NOTHING
-        )
-        form = flat_form(cls)
-        read = flat_reader(form) if form is not None else None
-        kinds[cls.__name__] = Kind(
-            cls.__name__, cls, schema, unstructure, structure, form, read, defaults
-        )
+        if issubclass(cls, Flat):
+            unstructure, structure = as_plain, _strictly_flat(converter, cls)
+            read = flat_reader(cls)
+        else:
+            unstructure, structure = _register(converter, cls, omit=True)
+            read = None
+        name, schema = cls.__name__, len(UPCASTS.get(cls.__name__, ())) + 1
+        kinds[name] = Kind(name, cls, schema, unstructure, structure, read, defaults_of(cls))
     return kinds
+
+
+def _strictly_flat(converter: Converter, cls: type[Flat]) -> Callable[[Any, Any], Any]:
+    form = strict_form(cls)
+    _, structure = _register(converter, form, omit=True)
+    return lambda fields, _: of_strict(cls, structure(fields, form))
 
 
 KINDS: dict[str, Kind] = _table()
@@ -176,15 +188,10 @@ def encode(event: Event) -> bytes:
 
     Raises TypeError for a value JSON cannot hold (an integer beyond 64 bits, a lone surrogate).
     """
-    kind = _BY_CLASS[type(event)]
-    if kind.read is None:
-        return orjson.dumps(kind.unstructure(event))
-    # Its dict is the body, but for defaults: a third of the time that unstructuring takes.
-    fields = event.__dict__.copy()
-    for name, default in kind.defaults:
-        if fields[name] == default:
-            del fields[name]
-    return orjson.dumps(fields)
+    if isinstance(event, Flat):
+        orjson.dumps(as_row(event))  # for its refusal alone
+        return written(event)
+    return orjson.dumps(_BY_CLASS[type(event)].unstructure(event))
 
 
 def decode(kind: str, schema: int, body: bytes) -> Event:
@@ -192,32 +199,14 @@ def decode(kind: str, schema: int, body: bytes) -> Event:
     known = KINDS.get(kind)
     if known is not None and schema == known.schema and known.read is not None:
         try:
-            fields = all_fields(known.read(body))
+            event: Event = known.read(body)
         except NotFlat:
             pass  # said properly below
         else:
-            # What known.cls(**fields) makes, in a quarter of its time: the fields are its dict.
-            event: Event = _new(known.cls)
-            _set(event, "__dict__", fields)
             return event
     if known is None or not 1 <= schema <= known.schema:
         raise UnreadableEvent(_why_not(kind, schema))
     return decode_strictly(known, schema, body)
-
-
-def decode_to_fold(kind: str, schema: int, body: bytes) -> Event:
-    """As ``decode`` in half of the time, for ``projections.apply`` only: what it gives has the
-    fields of an event and is good for nothing else. Raises UnreadableEvent.
-    """
-    known = KINDS.get(kind)
-    if known is not None and schema == known.schema and known.read is not None:
-        try:
-            event: Event = known.read(body)
-        except NotFlat:
-            pass  # as in decode
-        else:
-            return event
-    return decode(kind, schema, body)
 
 
 def decode_strictly(known: Kind, schema: int, body: bytes) -> Event:
@@ -241,7 +230,3 @@ def _why_not(kind: str, schema: int) -> str:
         f"{kind} has schema {schema}, this release knows up to {known.schema}: written by a newer "
         "trioroute"
     )
-
-
-_new: Callable[[type], Any] = object.__new__
-_set = object.__setattr__

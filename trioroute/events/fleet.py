@@ -3,13 +3,11 @@
 ``why`` is what the operator gave as a reason, one printable line; empty: none was given.
 """
 
-import attrs
-
+from trioroute.events.flat import Flat
 from trioroute.events.words import ChangedBy, Source
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class ReplicaJoined:
+class ReplicaJoined(Flat, frozen=True, kw_only=True):
     """A replica was added, or its address or models changed. ``models`` empty: asked from it."""
 
     replica: str
@@ -21,8 +19,7 @@ class ReplicaJoined:
     why: str = ""
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class ReplicaLeft:
+class ReplicaLeft(Flat, frozen=True, kw_only=True):
     """A replica was removed. What is in flight on it runs on."""
 
     replica: str
@@ -30,8 +27,7 @@ class ReplicaLeft:
     why: str = ""
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Draining:
+class Draining(Flat, frozen=True, kw_only=True):
     """``on``: takes no new request, keeps its running ones. Off: takes part again.
 
     ``leaves``: it leaves the fleet when none runs any more.

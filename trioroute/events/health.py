@@ -1,12 +1,10 @@
 """What happened to a replica's place in traffic (RULES 6)."""
 
-import attrs
-
+from trioroute.events.flat import Flat, Int
 from trioroute.events.words import Cause, ChangedBy
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Ejected:
+class Ejected(Flat, frozen=True, kw_only=True):
     """Out of traffic until ``until_ms`` at least; ``n`` counts ejects in a row (RULES 6.7).
 
     ``by`` is set when somebody asked for it; ``None``: the rules of health did it.
@@ -14,21 +12,19 @@ class Ejected:
 
     replica: str
     cause: Cause
-    n: int
-    until_ms: int
+    n: Int
+    until_ms: Int
     by: ChangedBy | None = None
     why: str = ""
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Probing:
+class Probing(Flat, frozen=True, kw_only=True):
     """The cooldown is over and scrapes are good: limited traffic (RULES 6.4, 4.7)."""
 
     replica: str
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Live:
+class Live(Flat, frozen=True, kw_only=True):
     """In traffic, for the first time or again (RULES 2, 6.5)."""
 
     replica: str

@@ -4,17 +4,17 @@ from typing import Any
 
 import attrs
 
+from trioroute.events.flat import Flat, Int
 from trioroute.events.sections import InForce
 from trioroute.events.words import ChangedBy
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Started:
+class Started(Flat, frozen=True, kw_only=True):
     """The router opened its log and is about to listen. Time may step back here and only here."""
 
     router: str
     release: str
-    rules: int
+    rules: Int
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -30,15 +30,13 @@ class Configured:
     why: str = ""
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Orphaned:
+class Orphaned(Flat, frozen=True, kw_only=True):
     """Dispatches of an earlier run that have no end in the log: the router died under them."""
 
-    dispatches: tuple[int, ...]
+    dispatches: tuple[Int, ...]
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Stopped:
+class Stopped(Flat, frozen=True, kw_only=True):
     """The router ended in order; nothing follows but a ``Started``.
 
     ``head`` is ``SEQ:CHAIN`` of the last row that was committed before; None without a chain.
@@ -48,14 +46,13 @@ class Stopped:
     head: str | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Checked:
+class Checked(Flat, frozen=True, kw_only=True):
     """The digest of the state as it was just before this event; replay must find the same."""
 
-    digest: int
-    in_flight: int
-    session_pins: int
-    prefix_pins: int
+    digest: Int
+    in_flight: Int
+    session_pins: Int
+    prefix_pins: Int
 
 
 @attrs.frozen(kw_only=True, slots=False)

@@ -1,23 +1,20 @@
 """What happened to pins. ``dispatch`` is the decision that did it, ``key`` a keyed digest."""
 
-import attrs
-
+from trioroute.events.flat import Flat, Int
 from trioroute.events.words import BindCause, PinKind, RebindCause, SpillCause, UnbindCause
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Bound:
+class Bound(Flat, frozen=True, kw_only=True):
     """A key that had no pin got one (RULES 5.9)."""
 
     kind: PinKind
     key: str
     replica: str
     cause: BindCause
-    dispatch: int
+    dispatch: Int
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Spilled:
+class Spilled(Flat, frozen=True, kw_only=True):
     """The pin's replica could not be used; the request went to ``to``. ``count``: in a row."""
 
     kind: PinKind
@@ -25,12 +22,11 @@ class Spilled:
     replica: str
     cause: SpillCause
     to: str
-    count: int
-    dispatch: int
+    count: Int
+    dispatch: Int
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Rebound:
+class Rebound(Flat, frozen=True, kw_only=True):
     """The pin moved from ``previous`` to ``replica``."""
 
     kind: PinKind
@@ -38,15 +34,14 @@ class Rebound:
     replica: str
     previous: str
     cause: RebindCause
-    dispatch: int
+    dispatch: Int
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Unbound:
+class Unbound(Flat, frozen=True, kw_only=True):
     """The pin is gone; ``dispatch`` is None where no request did it."""
 
     kind: PinKind
     key: str
     replica: str
     cause: UnbindCause
-    dispatch: int | None
+    dispatch: Int | None

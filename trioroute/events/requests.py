@@ -4,13 +4,11 @@ No prompt, no completion, no header value is in any of them: keys are keyed dige
 ``request_id`` is the client's only if it is harmless (``[A-Za-z0-9._:-]{1,128}``).
 """
 
-import attrs
-
+from trioroute.events.flat import Flat, Int
 from trioroute.events.words import Blame, Cause, Outcome, Reason, RefusalCode
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Dispatched:
+class Dispatched(Flat, frozen=True, kw_only=True):
     """A replica was chosen and the weight reserved, in one step.
 
     ``home`` is the pinned replica that was looked at, ``draw`` the random number of the command,
@@ -25,59 +23,56 @@ class Dispatched:
 
     request_id: str
     model: str
-    attempt: int
+    attempt: Int
     replica: str
     reason: Reason
-    weight_m: int
+    weight_m: Int
     session: str | None
     prefix: str | None
     home: str | None
-    draw: int
+    draw: Int
     policy: str
-    prompt_bytes: int
+    prompt_bytes: Int
     response: str | None = None
     tried: tuple[str, ...] = ()
-    earlier: tuple[int, ...] = ()
-    base: int = 0
-    blocks: tuple[int, ...] = ()
-    uncached: int = 0
+    earlier: tuple[Int, ...] = ()
+    base: Int = 0
+    blocks: tuple[Int, ...] = ()
+    uncached: Int = 0
     key: str | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Failed:
+class Failed(Flat, frozen=True, kw_only=True):
     """An attempt ended before any byte reached the client."""
 
-    dispatch: int
+    dispatch: Int
     cause: Cause
     blame: Blame
-    status: int | None
-    retry_after_ms: int | None = None
+    status: Int | None
+    retry_after_ms: Int | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Released:
+class Released(Flat, frozen=True, kw_only=True):
     """A dispatch ended for good. ``None`` is unknown, never zero.
 
     ``response`` is the digest of the response id it made, if it may be followed up (RULES 5.11).
     """
 
-    dispatch: int
+    dispatch: Int
     outcome: Outcome
     cause: Cause
     blame: Blame
-    status: int | None
-    ttfb_ms: int | None
-    duration_ms: int
-    bytes: int
-    prompt_tokens: int | None
-    completion_tokens: int | None
+    status: Int | None
+    ttfb_ms: Int | None
+    duration_ms: Int
+    bytes: Int
+    prompt_tokens: Int | None
+    completion_tokens: Int | None
     response: str | None = None
-    retry_after_ms: int | None = None
+    retry_after_ms: Int | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Refused:
+class Refused(Flat, frozen=True, kw_only=True):
     """A request that was never dispatched, or not again."""
 
     request_id: str

@@ -2,6 +2,7 @@
 
 import attrs
 
+from trioroute.events.flat import Flat, Int
 from trioroute.events.words import Cause
 
 
@@ -34,10 +35,9 @@ class Scraped:
     same: tuple[str, ...]
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class ScrapeFailed:
+class ScrapeFailed(Flat, frozen=True, kw_only=True):
     """A scrape gave no reading; ``status`` is set where HTTP answered with an error."""
 
     replica: str
     cause: Cause
-    status: int | None = None
+    status: Int | None = None

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from attrs import evolve
-
 from trioroute.events import (
     Checked,
     Dispatched,
@@ -57,11 +55,11 @@ def decide(state: State, command: c.Command, chooser: Chooser | None = None) -> 
 
 def _arrive(state: State, command: c.Arrive, choice: Choice) -> list[Event]:
     if choice.verdict == "chosen":
+        if asks_for_blocks(state.settings):  # it makes no pins (RULES 9.6)
+            base, blocks = state.prompts.split(command.blocks)
+            left = uncached_at(state, command, choice)
+            return [_dispatched(state, command, choice, base, blocks, left)]
         dispatched = _dispatched(state, command, choice)
-        if asks_for_blocks(state.settings):
-            return [
-                _with_blocks(state, command, choice, dispatched)
-            ]  # it makes no pins (RULES 9.6)
         return [dispatched, *pin_events(state, command, choice, state.position + 1)]
     if choice.verdict == "unhealthy":
         return [_refused(command, "no_healthy_instances")]
@@ -70,7 +68,15 @@ def _arrive(state: State, command: c.Arrive, choice: Choice) -> list[Event]:
     return []
 
 
-def _dispatched(state: State, command: c.Arrive, choice: Choice) -> Dispatched:
+def _dispatched(
+    state: State,
+    command: c.Arrive,
+    choice: Choice,
+    base: int = 0,
+    blocks: tuple[int, ...] = (),
+    uncached: int = 0,
+) -> Dispatched:
+    """``base``, ``blocks`` and ``uncached`` are of ``least-work`` only (RULES 9)."""
     assert choice.replica is not None
     assert choice.reason is not None
     return Dispatched(
@@ -89,15 +95,11 @@ def _dispatched(state: State, command: c.Arrive, choice: Choice) -> Dispatched:
         response=command.response,
         tried=command.tried,
         earlier=command.earlier,
+        base=base,
+        blocks=blocks,
+        uncached=uncached,
         key=command.key,
     )
-
-
-def _with_blocks(state: State, command: c.Arrive, choice: Choice, event: Dispatched) -> Dispatched:
-    """With what the prompt is known by, and what is left to compute of it (RULES 9)."""
-    base, blocks = state.prompts.split(command.blocks)
-    left = uncached_at(state, command, choice)
-    return evolve(event, base=base, blocks=blocks, uncached=left)
 
 
 def _refused(command: c.Arrive, code: RefusalCode) -> Refused:

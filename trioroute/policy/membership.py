@@ -64,8 +64,8 @@ def eject_by_hand(state: State, command: c.Eject) -> list[Event]:
     health = state.health.get(command.replica)
     if health is None or health.stage not in ("LIVE", "PROBING"):
         return []
-    ejected = eject(state, command.replica, health, command.at_ms, "none")
-    return [evolve(ejected, by=command.by, why=command.why)]
+    at_ms, by, why = command.at_ms, command.by, command.why
+    return [eject(state, command.replica, health, at_ms, "none", by, why)]
 
 
 def configure(state: State, command: c.Configure) -> list[Event]:

@@ -4,7 +4,7 @@ Only scrapes bring a replica back (6.3): a user's request is never the first che
 """
 
 from trioroute.events import Ejected, Event, Live, Probing, Reading, Scraped, ScrapeFailed
-from trioroute.events.words import Cause
+from trioroute.events.words import Cause, ChangedBy
 from trioroute.policy.commands import Fail, Finish, Observe, ObserveFailure
 from trioroute.projections import Flight, Health, State
 from trioroute.projections.health import BUSY_STATUSES, FAULT_STATUSES
@@ -96,10 +96,19 @@ def judge_ending(
     return [eject(state, name, health, ending.at_ms, ending.cause)] if out else []
 
 
-def eject(state: State, name: str, health: Health, at_ms: int, cause: Cause) -> Ejected:
+def eject(
+    state: State,
+    name: str,
+    health: Health,
+    at_ms: int,
+    cause: Cause,
+    by: ChangedBy | None = None,
+    why: str = "",
+) -> Ejected:
     """RULES 6.7: the n-th eject in a row costs 30 s * 2^(n-1), at most 300 s."""
     rules = state.settings.eject
     again = health.stage == "PROBING" or at_ms - health.live_since_ms <= rules.streak_window_ms
     n = health.streak(at_ms, state.settings) + 1 if again else 1
     cooldown_ms = min(rules.cooldown_max_ms, rules.cooldown_ms << min(n - 1, 32))
-    return Ejected(replica=name, cause=cause, n=n, until_ms=at_ms + cooldown_ms)
+    until_ms = at_ms + cooldown_ms
+    return Ejected(replica=name, cause=cause, n=n, until_ms=until_ms, by=by, why=why)

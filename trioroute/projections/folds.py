@@ -6,7 +6,6 @@ from typing import Any
 import attrs
 
 from trioroute import events as e
-from trioroute.events.codec import KINDS
 from trioroute.projections import fleet, health, load, pins, prompts, tally
 from trioroute.projections.freeze import thaw
 from trioroute.projections.load import Flight
@@ -226,5 +225,3 @@ _FOLDS: dict[type, _Fold] = {
     **_ON_REQUESTS,
     **{kind: _looking_anew(fold) for kind, fold in _ON_THE_FLEET.items()},
 }
-# what ``decode_to_fold`` gives has the same fields, and no fold asks for the class
-_FOLDS |= {one.form: _FOLDS[one.cls] for one in KINDS.values() if one.form is not None}

@@ -45,11 +45,6 @@ def decide_again(state: State, event: Dispatched, at_ms: int) -> list[Event]:
     return decide(state, arrive_of(event, at_ms, state))
 
 
-def same(event: Event, other: Event) -> bool:
-    """``event == other``, in a third of the time: the fields of an event are its dict."""
-    return type(event) is type(other) and event.__dict__ == other.__dict__
-
-
 def made_by(event: Event, number: int) -> bool:
     """Whether ``event`` is a pin event of decision ``number``."""
     return isinstance(event, PIN_EVENTS) and event.dispatch == number
@@ -113,7 +108,7 @@ class Check:
 
     def _pin_event(self, record: Record, event: Event) -> None:
         """The decision's own pin events follow it at once, in the order they were decided."""
-        if self.due and same(event, self.due[0]):
+        if self.due and event == self.due[0]:
             self.dispatched.append(event)
             del self.due[0]
         elif self.due or made_by(event, self.number):
@@ -169,7 +164,7 @@ class Check:
         self.number = record.version
         self.dispatched = [event]
         self.again = decide_again(self.past.state, event, record.at_ms)
-        if not self.again or not same(self.again[0], event):
+        if not self.again or self.again[0] != event:
             self._differs(record.seq, self.dispatched)
         self.due = self.again[1:]
         self.open[record.version] = None

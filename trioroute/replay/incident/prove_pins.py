@@ -10,7 +10,11 @@ from trioroute.replay.incident.changed import Change, Proof, first_that, longer,
 from trioroute.replay.incident.harm import Kind
 from trioroute.replay.words import SPILLS
 
-_ROWS = {"Spilled": Spilled, "Rebound": Rebound, "Unbound": Unbound}
+_ROWS: dict[str, type[Spilled | Rebound | Unbound]] = {
+    "Spilled": Spilled,
+    "Rebound": Rebound,
+    "Unbound": Unbound,
+}
 
 
 def pin_proof(place: str, at_ms: int, event: Dispatched, kind: Kind, state: State) -> Proof | None:
