@@ -16,11 +16,14 @@ from trioroute.assembly import Parts
 from trioroute.changes import RunningChanges
 from trioroute.observe import AdminDesk, Feed, Seen
 from trioroute.proxy.serving.asgi import BrokenEnding
-from trioroute.replay import NotFound, explain_decision
+from trioroute.replay import NotFound, Source, explain_decision
+from trioroute.replay.lookup import look_up
 from trioroute.replay.read import STREAM_PREFIX
+from trioroute.replay.session import read_secret
+from trioroute.row_index import index_of
 
 EXPLAIN_AT_ONCE = 1
-"""Folding a log takes the interpreter's lock from the traffic: one at a time."""
+"""Folding or searching a log takes the interpreter's lock from the traffic: one at a time."""
 
 
 def readiness(parts: Parts) -> tuple[bool, str]:
@@ -80,6 +83,12 @@ def admin_desk(parts: Parts, changes: RunningChanges) -> AdminDesk:
             _explain, parts.directory, router, number, limiter=explaining
         )
 
+    async def find(text: str) -> dict[str, Any] | str:
+        models = tuple(parts.router.state.fleet.seen_models)
+        return await trio.to_thread.run_sync(
+            _find, parts.directory, text, models, limiter=explaining
+        )
+
     return AdminDesk(
         broken=BrokenEnding,
         state=lambda: parts.router.state,
@@ -89,6 +98,7 @@ def admin_desk(parts: Parts, changes: RunningChanges) -> AdminDesk:
         timings=parts.timings,
         ready=lambda: readiness(parts),
         explain=explain,
+        find=find,
         changes=changes,
         token=changes.environ.get(parts.settings.in_force.server.admin_token_env, ""),
         version=trioroute.__version__,
@@ -116,5 +126,14 @@ def _explain(directory: Path, router: str, number: int) -> dict[str, Any] | str:
     with SqliteReader.open(directory) as reader:
         try:
             return explain_decision(reader, router, number, Snapshots(directory))
+        except NotFound as none:
+            return str(none)
+
+
+def _find(directory: Path, text: str, models: tuple[str, ...]) -> dict[str, Any] | str:
+    with SqliteReader.open(directory) as reader:
+        source = Source(reader, index=index_of(directory))
+        try:
+            return look_up(source, text, models, read_secret(directory))
         except NotFound as none:
             return str(none)

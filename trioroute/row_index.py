@@ -4,6 +4,7 @@ The writer has no part in it: a process of its own reads what was committed, as 
 """
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from eventlog import LogDamaged, LogReader, Record
@@ -36,6 +37,9 @@ OPEN_ROWS = 20_000
 """Of the segment that is written on, rows are indexed by so many at a time; fewer are searched."""
 
 PAGE = 2000
+
+NEWEST_STEP = 5000
+"""Rows searched at a time where the newest are wanted: so many may be held."""
 
 Progress = Callable[[int, int], None]
 """Told the last row indexed and the last there is."""
@@ -142,6 +146,41 @@ def rows_with(
             yield from (row for row in reader.read(seq - 1, 1) if row.kind in kinds)
         after = opened.piece.last
     yield from searched(reader, kinds, texts, after, end)
+
+
+def newest_with(
+    reader: LogReader,
+    index: WordIndex | None,
+    kinds: Collection[str],
+    words: dict[bytes, str],
+    search_most: int,
+) -> Iterator[Record | None]:
+    """As ``rows_with``, the newest row first. At most ``search_most`` rows that no usable piece
+    covers are searched, by some thousands at a time; a None ends what is told where more are."""
+    gap_end, left = reader.head().seq, search_most
+    found = list(_rows_of_pieces(reader, index, words))
+    oldest = reader.read(0, 1)[0].seq if gap_end else 1
+    for first, last, seqs in (*reversed(found), (0, oldest - 1, [])):
+        while gap_end > last:
+            after = max(last, gap_end - min(NEWEST_STEP, left))
+            yield from reversed(list(searched(reader, kinds, list(words.values()), after, gap_end)))
+            left -= gap_end - after
+            gap_end = after
+            if left == 0 and gap_end > last:
+                yield None
+                return
+        for seq in reversed(seqs):
+            yield from (row for row in reader.read(seq - 1, 1) if row.kind in kinds)
+        gap_end = first - 1
+
+
+def _rows_of_pieces(
+    reader: LogReader, index: WordIndex | None, words: Collection[bytes]
+) -> Iterator[tuple[int, int, list[int]]]:
+    """Of each usable piece its first and last row, and those of its rows that have a word."""
+    for opened in usable(index, reader):
+        with suppress(BadPiece):  # those rows are searched
+            yield opened.piece.first, opened.piece.last, opened.rows(words)
 
 
 def models_of(

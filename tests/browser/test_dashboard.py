@@ -2,60 +2,20 @@
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.browser.chromium import CHROMIUM, Page, browser
-from tests.e2e.fleet import Fleet, RouterProcess, chat, fleet_in, wait_for
+from tests.browser.chromium import CHROMIUM, Page
+from tests.browser.operator import ENTER, ESCAPE, ROWS, TAB, ask, picture, shows
+from tests.e2e.fleet import Fleet, RouterProcess, wait_for
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None and not os.environ.get("CI"),
     reason="chromium is not installed (Debian and Ubuntu: apt install chromium)",
 )
-TAB, ENTER, ESCAPE = ("Tab", 9), ("Enter", 13), ("Escape", 27)
 DECISION = "document.querySelector('#decisions button')"
-ROWS = "document.querySelectorAll('#replicas tr').length"
-
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    with fleet_in(tmp_path) as started:
-        started.engine()
-        started.engine()
-        yield started
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browser(tmp_path_factory.mktemp("chromium")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def page(chromium: Page) -> Page:
-    chromium.fresh()
-    chromium.size(1280)
-    return chromium
-
-
-def ask(router: RouterProcess, content: str = "hello") -> str:
-    answer = httpx.post(router.url + "/v1/chat/completions", json=chat(content), timeout=20)
-    assert answer.status_code == 200
-    return answer.headers["x-trioroute-decision"]
-
-
-def shows(page: Page, id_: str, text: str) -> None:
-    page.wait(f"document.getElementById({id_!r}).innerText.includes({text!r})")
-
-
-def picture(page: Page, name: str) -> None:
-    """Keep a screenshot where somebody asked for one, to be looked at."""
-    directory = os.environ.get("DASHBOARD_PICTURES")
-    if directory:
-        page.screenshot(Path(directory) / f"{name}.png")
 
 
 def test_it_shows_the_fleet_and_follows_the_traffic(fleet: Fleet, page: Page) -> None:
@@ -233,10 +193,10 @@ def test_the_keyboard_reaches_everything_in_reading_order(fleet: Fleet, page: Pa
     shows(page, "decisions", new)
     focused = "document.activeElement.innerText"
     order = []
-    for _ in range(6):
+    for _ in range(8):
         page.press(*TAB)
         order.append(page.look(focused))
-    assert order == ["pause", new, old, "metrics", "state", "ready"]
+    assert order == ["", "find", "pause", new, old, "metrics", "state", "ready"]
     for _ in range(4):
         page.press(*TAB, shift=True)
     assert page.look(focused) == new

@@ -47,6 +47,11 @@ class House:
             return "the log holds r1/3 to r1/9; older events were retired"
         return {"decision": f"{router}/{number}"} if (router, number) == ("r1", 5) else None
 
+    async def find(self, text: str) -> dict[str, Any] | str:
+        await trio.lowlevel.checkpoint()
+        self._fail()
+        return {"decisions": [], "complete": True} if text == "req 1/é" else f"no {text!r} here"
+
     restart_needed: tuple[str, ...] = ()
     reloaded: Reloaded = RELOADED
     reasons: list[str] = attrs.field(factory=list)
@@ -102,6 +107,7 @@ class House:
             timings=self.rig.timings,
             ready=lambda: self.ready,
             explain=self.explain,
+            find=self.find,
             changes=self,
             version="1.2.3",
         )
@@ -197,6 +203,25 @@ async def test_head_is_get_without_a_body(house: House, path: str) -> None:
     ]
     assert without_date[0] == without_date[1]
     assert int(head.headers["content-length"]) == len(get.content) > 0
+
+
+async def test_decisions_are_found_by_what_a_client_knows(house: House) -> None:
+    async with asked(house) as client:
+        found = await client.get("/decisions", params={"find": "req 1/é"})
+        none = await client.get("/decisions?find=elsewhere")
+    assert found.json() == {"decisions": [], "complete": True}
+    assert none.status_code == 404
+    error = none.json()["error"]
+    assert (error["code"], error["message"]) == ("decision_not_found", "no 'elsewhere' here")
+
+
+@pytest.mark.parametrize("query", ["", "?find=", "?find=a&find=b", "?find=" + "x" * 257, "?find"])
+async def test_a_look_for_nothing_says_what_to_ask(house: House, query: str) -> None:
+    async with asked(house) as client:
+        answer = await client.get("/decisions" + query)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "bad_request"
+    assert "ask /decisions?find=TEXT" in answer.json()["error"]["message"]
 
 
 async def test_a_decision_is_explained(house: House) -> None:

@@ -20,13 +20,14 @@ def numbers_of(entries: Sequence[Entry]) -> list[int]:
 def explained(told: Told) -> Verdict:
     """The explanation in the words of the naive reader."""
     pin, left = told.pin, {step.number: step.left for step in told.steps}
+    over = told.steps[3].dropped  # the least loaded, where a pin goes before it
     return Verdict(
         told.replica,
         told.reason,
         tuple(_seen(one) for one in told.replicas),
-        left[1],
+        () if told.reason == "fallback" else left[1],
         left[2],
-        left[3][0] if left[3] else None,
+        None if not left[3] else over[0].replica if over else left[3][0],
         told.min_running_m,
         None if pin is None else (pin.kind, pin.key, pin.replica, pin.spills, pin.usable),
     )

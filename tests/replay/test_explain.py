@@ -23,6 +23,14 @@ def dropped(told: Told, step: int) -> dict[str, str]:
     return {out.replica: out.why for out in told.steps[step - 1].dropped}
 
 
+def fates(told: Told) -> dict[str, list[int]]:
+    """At which steps each replica of the pool dropped out."""
+    return {
+        seen.name: [step.number for step in told.steps if seen.name in dropped(told, step.number)]
+        for seen in told.replicas
+    }
+
+
 def pinned() -> tuple[Rig, Flown]:
     """A session on "a" with four running there, three on each other replica."""
     rig = Rig().live("a", "b", "c", "d")
@@ -43,6 +51,19 @@ def test_a_usable_pin_is_the_reason() -> None:
     assert told.pin is not None
     assert (told.pin.kind, told.pin.replica, told.pin.usable) == ("session", "a", True)
     assert told.verified
+
+
+def test_what_its_pin_chose_stays_until_then_and_the_least_loaded_drops_out() -> None:
+    rig, flown = pinned()
+    told = told_of(rig, flown)
+    assert told.steps[2].left == ("a", "b")
+    assert (
+        told.steps[2].note
+        == "tied: round robin; a stays for its pin (effective running 4 against 3)"
+    )
+    assert told.steps[3].left == ("a",)
+    assert dropped(told, 4) == {"b": "least loaded, but a usable session pin goes first"}
+    assert fates(told) == {"a": [], "b": [4], "c": [3], "d": [3]}
 
 
 def test_a_spilled_pin_names_cause_and_count() -> None:
@@ -98,7 +119,23 @@ def test_the_fallback_names_the_draw() -> None:
         "the draw picked it among the EJECTED ones."
     )
     assert dropped(told, 5) == {"a": "not drawn"}
-    assert told.steps[0].note == "no replica is LIVE or PROBING"
+    note = "no replica is LIVE or PROBING: step 5 draws among the EJECTED ones"
+    assert told.steps[0].note == note
+    assert fates(told) == {"a": [5], "b": []}
+
+
+def test_a_retry_that_tried_every_live_replica_says_so_before_it_is_drawn() -> None:
+    rig = Rig().live("a", "b")
+    rig.eject("b")
+    first = rig.go()
+    rig.fail(first, status=502)
+    second = rig.retry(first)
+    assert isinstance(second, Flown)
+    told = told_of(rig, second)
+    assert told.reason == "fallback"
+    assert "because no other replica was LIVE or PROBING: the draw picked it" in told.sentence
+    assert dropped(told, 1) == {"a": "this request already tried it"}
+    assert fates(told) == {"a": [1], "b": []}
 
 
 def test_a_response_goes_where_it_was_made() -> None:
@@ -108,6 +145,8 @@ def test_a_response_goes_where_it_was_made() -> None:
     assert told.reason == "affinity:response"
     assert "it made the response that this request continues" in told.sentence
     assert told.steps[1].note == "not asked: the request continues a response"
+    assert dropped(told, 4) == {"b": "it did not make the response that goes on"}
+    assert fates(told) == {"a": [], "b": [4]}
 
 
 def test_a_probing_replica_drops_out_while_another_is_live() -> None:
@@ -198,6 +237,8 @@ def test_every_decision_of_a_busy_day_is_explained_and_verified() -> None:
             assert sorted([*step.left, *dropped(told, step.number)]) == sorted(left)
             left = list(step.left)
         assert told.steps[3].left == (told.replica,)
+        outs = {name: len(steps) for name, steps in fates(told).items()}
+        assert outs == {name: int(name != told.replica) for name in names}, told.decision
 
 
 def test_the_admin_port_gets_json_or_what_is_there() -> None:
@@ -235,9 +276,11 @@ time      <time>
 
 1 pool          a, b, c, d remain
 2 no-wait       a, b, c, d remain
-3 least loaded  b remains; out: a (effective running 4 against 3), c (tied at effective running 3, \
-not its turn), d (tied at effective running 3, not its turn); tied: round robin
-4 pin           its session pin was usable: 4 running there against a minimum of 3, slack 1
+3 least loaded  a, b remain; out: c (tied at effective running 3, not its turn), d (tied at \
+effective running 3, not its turn); tied: round robin; a stays for its pin (effective running 4 \
+against 3)
+4 pin           a remains; out: b (least loaded, but a usable session pin goes first); its session \
+pin was usable: 4 running there against a minimum of 3, slack 1
 5 fallback      not needed
 
 pin       session s to a, 0 spills in a row before

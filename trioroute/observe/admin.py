@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import parse_qs
 
 import attrs
 from hypercorn.typing import (
@@ -30,22 +31,25 @@ from trioroute.projections import State
 _DECISION = re.compile(r"/decisions/(?P<router>.+)/(?P<number>[^/]*)", re.DOTALL)
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _LOOK = ("GET", "HEAD")
-_LOOKED_AT = ("/", "/metrics", "/healthz", "/readyz", "/state", "/events")
+_LOOKED_AT = ("/", "/metrics", "/healthz", "/readyz", "/state", "/events", "/decisions")
+FIND_MAX = 256
+"""Characters of what is looked for: a request's id has 128 at most."""
 BODY_MAX = 1 << 20
 _PLACES = (
-    "/, /metrics, /healthz, /readyz, /state, /events, /decisions/ROUTER/NUMBER, /replicas, "
-    "/replicas/NAME, /replicas/NAME/drain, /reload"
+    "/, /metrics, /healthz, /readyz, /state, /events, /decisions, /decisions/ROUTER/NUMBER, "
+    "/replicas, /replicas/NAME, /replicas/NAME/drain, /reload"
 )
 
 
 @attrs.define(kw_only=True)
 class AdminDesk:
-    """What ``serve`` hands over. All calls are plain and quick but ``explain``.
+    """What ``serve`` hands over. All calls are plain and quick but ``explain`` and ``find``.
 
     ``now_ms`` is the router's clock. ``ready`` says whether traffic should come here, and why not.
     ``explain(router, number)`` gives a decision's explanation as JSON values; if there is no such
-    decision, a text that says what there is, or None. It may raise a LogError, which is answered
-    with 503, as those of ``changes`` are.
+    decision, a text that says what there is, or None. ``find(text)`` gives the newest decisions of
+    a request or session, or a text that says why there is none. Both may raise a LogError, which is
+    answered with 503, as those of ``changes`` are.
     ``broken`` is raised to end an event stream as cut, without an error in the process log.
     """
 
@@ -56,6 +60,7 @@ class AdminDesk:
     timings: Timings
     ready: Callable[[], tuple[bool, str]]
     explain: Callable[[str, int], Awaitable[dict[str, Any] | str | None]]
+    find: Callable[[str], Awaitable[dict[str, Any] | str]]
     changes: Changes
     version: str
     token: str = attrs.field(default="", repr=False)
@@ -146,6 +151,8 @@ class _Office:
                 return Answer(200, page.content_type, page.body)
             if path == "/events":
                 return self.streams.open(headers, scope["query_string"])
+            if path == "/decisions":
+                return await self._found(scope["query_string"])
             decision = _DECISION.fullmatch(path)
             if decision is not None:
                 return await self._decision(decision["router"], decision["number"])
@@ -193,6 +200,16 @@ class _Office:
             message = f"no decision is named {shown(f'{router}/{number}')}; {hint}"
             return error(404, "decision_not_found", message)
         return json_answer(explanation)
+
+    async def _found(self, query: bytes) -> Answer:
+        asked = parse_qs(query.decode("latin-1"), max_num_fields=8).get("find", [])
+        if len(asked) != 1 or len(asked[0]) > FIND_MAX:
+            message = f"ask /decisions?find=TEXT: an x-request-id or a session, at most {FIND_MAX}"
+            return error(400, "bad_request", f"{message} characters")
+        found = await self.desk.find(asked[0])
+        if isinstance(found, str):
+            return error(404, "decision_not_found", found)
+        return json_answer(found)
 
 
 def _allowed(path: str) -> tuple[str, ...]:

@@ -12,7 +12,10 @@ from importlib.resources import files
 
 from trioroute.observe.answer import Answer
 
-SCRIPTS = ("elements", "replicas", "shares", "explained", "decisions", "incidents", "follow")
+SCRIPTS = (
+    *("elements", "replicas", "shares", "explained", "search", "decisions", "incidents", "wrong"),
+    "follow",
+)
 """In this order: one script, so that one hash names it."""
 
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 import attrs
 
 from trioroute.events import InForce
-from trioroute.events.words import DeadPin
 from trioroute.policy.candidates import Candidate
 from trioroute.policy.commands import Arrive
-from trioroute.policy.select import Choice, PinLook
+from trioroute.policy.pin_words import QUEUES, TRIED, pin_sentence
+from trioroute.policy.select import Choice
 from trioroute.policy.work_words import because as because_of_work
+from trioroute.policy.work_words import count as count
 from trioroute.policy.work_words import why_more, won
 
 
@@ -28,7 +29,11 @@ class Dropped:
 
 @attrs.frozen
 class Step:
-    """One of the five steps; ``left`` are the replicas that remain after it, in pool order."""
+    """One of the five steps; ``left`` are the replicas that remain after it, in pool order.
+
+    The winner is never among ``dropped``, every other replica of the pool once: what a later step
+    may still take stays, with a note. A step that was not reached has neither.
+    """
 
     number: int
     name: str
@@ -62,12 +67,6 @@ def explain(choice: Choice, arrive: Arrive, settings: InForce) -> Explanation:
     )
 
 
-def count(thousandths: int) -> str:
-    """``4000`` is "4", ``1250`` is "1.25": thousandths as people read them, without a float."""
-    whole, rest = divmod(thousandths, 1000)
-    return f"{whole}.{rest:03}".rstrip("0") if rest else str(whole)
-
-
 def _names(candidates: Iterable[Candidate]) -> tuple[str, ...]:
     return tuple(c.name for c in candidates)
 
@@ -80,19 +79,35 @@ _OUT_OF_TRAFFIC = {
 
 
 def _pool(choice: Choice) -> Step:
-    kept = _names(choice.routable)
-    dropped = tuple(
-        Dropped(c.name, _OUT_OF_TRAFFIC.get(c.standing, c.standing))
-        for c in choice.pool
-        if c.name not in kept
-    )
+    drawn = _drawn_among(choice)
+    kept = _names(choice.routable) or drawn
+    dropped = tuple(Dropped(c.name, _why_not_in(c)) for c in choice.pool if c.name not in kept)
     if not choice.pool:
         note = "no replica serves this model"
-    elif not kept:
-        note = "no replica is LIVE or PROBING"
-    else:
+    elif choice.routable:
         note = ""
+    else:
+        note = _nobody(choice) + (": step 5 draws among the EJECTED ones" if drawn else "")
     return Step(1, "pool", kept, dropped, note)
+
+
+def _why_not_in(c: Candidate) -> str:
+    if c.tried and c.standing not in _OUT_OF_TRAFFIC:
+        return TRIED
+    return _OUT_OF_TRAFFIC.get(c.standing, c.standing)
+
+
+def _nobody(choice: Choice) -> str:
+    """Of the candidates a retry is not sent to those that it tried (RULES 4.6)."""
+    other = "other " if any(c.tried for c in choice.pool) else ""
+    return f"no {other}replica is LIVE or PROBING"
+
+
+def _drawn_among(choice: Choice) -> tuple[str, ...]:
+    """Whom step 5 drew among; none where it was not needed."""
+    if choice.reason != "fallback":
+        return ()
+    return tuple(c.name for c in choice.pool if c.standing == "EJECTED" and not c.tried)
 
 
 def _no_wait(choice: Choice, settings: InForce) -> Step:
@@ -124,22 +139,14 @@ def _not_reached(choice: Choice) -> str:
 
 def _why_waits(c: Candidate, settings: InForce) -> str:
     if c.tried:
-        return "this request already tried it"
+        return TRIED
     if c.full:
         limit = settings.probing.max_in_flight if c.standing == "PROBING" else 0
         at_most = f", at most {limit} while PROBING" if limit else ""
         return f"full: {c.own} in flight{at_most}"
     if c.standing == "PROBING":
         return "PROBING: only when no LIVE replica can take it"
-    return _QUEUES[c.queueing].format(waiting=count(c.effective_waiting_m))
-
-
-_QUEUES = {
-    "queue": "{waiting} waiting there",
-    "busy": "busy: it answered 429 or 503",
-    "stalled": "stalled: it runs requests but generates no token",
-    "": "not a candidate",
-}
+    return QUEUES[c.queueing].format(waiting=count(c.effective_waiting_m))
 
 
 def _least_loaded(choice: Choice) -> Step:
@@ -148,12 +155,13 @@ def _least_loaded(choice: Choice) -> Step:
         return _least_work(choice)
     if least is None:
         return Step(3, "least loaded", (), (), _not_reached(choice))
-    dropped = tuple(
-        Dropped(c.name, _why_not_least(c, least)) for c in choice.no_wait if c.name != least.name
-    )
+    left = tuple(c.name for c in choice.no_wait if c.name in (least.name, choice.replica))
+    reasons = {c.name: _why_not_least(c, least) for c in _others(choice)}
+    dropped = tuple(Dropped(name, why) for name, why in reasons.items() if name not in left)
     tied = any(c.effective_running_m == least.effective_running_m for c in _others(choice))
-    note = "tied: round robin" if tied else ""
-    return Step(3, "least loaded", (least.name,), dropped, note)
+    notes = ["tied: round robin"] if tied else []
+    notes += [f"{name} stays for its pin ({reasons[name]})" for name in left if name in reasons]
+    return Step(3, "least loaded", left, dropped, "; ".join(notes))
 
 
 def _least_work(choice: Choice) -> Step:
@@ -176,22 +184,39 @@ def _why_not_least(c: Candidate, least: Candidate) -> str:
 
 def _pin(choice: Choice, arrive: Arrive, sentence: str | None) -> Step:
     winner = (choice.replica,) if choice.replica is not None else ()
+    if choice.reason == "affinity:response":
+        return Step(4, "pin", winner, _not_the_maker(choice), "only it can continue the response")
     if choice.least is None:
         return Step(4, "pin", (), (), _not_reached(choice))
     if choice.weighed:
         return Step(4, "pin", winner, (), "least-work looks at no pins")
     if sentence is not None:
-        return Step(4, "pin", winner, (), sentence)
+        return Step(4, "pin", winner, _passed_over(choice, choice.least), sentence)
     keys = [kind for kind, key in (("session", arrive.session), ("prefix", arrive.prefix)) if key]
     note = f"no pin for its {' or '.join(keys)} key" if keys else "the request carries no key"
     return Step(4, "pin", winner, (), note)
 
 
+def _not_the_maker(choice: Choice) -> tuple[Dropped, ...]:
+    return tuple(
+        Dropped(c.name, TRIED if c.tried else "it did not make the response that goes on")
+        for c in choice.routable
+        if c.name != choice.replica
+    )
+
+
+def _passed_over(choice: Choice, least: Candidate) -> tuple[Dropped, ...]:
+    """The least loaded, where a usable pin goes before it (RULES 4, step 4)."""
+    if least.name == choice.replica or choice.pin is None:
+        return ()
+    return (Dropped(least.name, f"least loaded, but a usable {choice.pin.kind} pin goes first"),)
+
+
 def _fallback(choice: Choice) -> Step:
     if choice.reason == "fallback":
         assert choice.replica is not None
-        ejected = [c.name for c in choice.pool if c.standing == "EJECTED" and not c.tried]
-        dropped = tuple(Dropped(name, "not drawn") for name in ejected if name != choice.replica)
+        drawn = _drawn_among(choice)
+        dropped = tuple(Dropped(name, "not drawn") for name in drawn if name != choice.replica)
         return Step(5, "fallback", (choice.replica,), dropped, "drawn among the EJECTED ones")
     if choice.verdict == "chosen":
         return Step(5, "fallback", (), (), "not needed")
@@ -205,64 +230,6 @@ _VERDICTS = {
     "exhausted": "every replica was already tried by this request",
 }
 
-_DEAD: dict[DeadPin, str] = {
-    "ejected": "is EJECTED",
-    "probing": "is PROBING and takes no pin",
-    "draining": "is DRAINING",
-    "joining": "has not joined",
-    "asleep": "is asleep",
-    "gone": "is not in the pool",
-}
-
-
-def pin_sentence(choice: Choice, settings: InForce) -> str | None:
-    """What step 4 found, None if it looked at no pin."""
-    pin = choice.pin
-    if pin is None:
-        return None
-    if pin.usable:
-        return f"its {pin.kind} pin was usable: {_counted(choice, pin, settings)}"
-    if pin.dead is not None:
-        return f"its {pin.kind} pin was dead: {pin.replica} {_dead(choice, pin, pin.dead)}"
-    said = _spilled(choice, pin, settings)
-    if choice.replica == pin.replica:
-        return f"its {pin.kind} pin was not usable ({said}), yet step 3 chose the same replica"
-    said += f", spill {pin.spills + 1} in a row"
-    if pin.force and pin.kind == "session":
-        said += ", far enough above the minimum to rebind at once"
-    return f"its {pin.kind} pin to {pin.replica} spilled: {said}"
-
-
-def _dead(choice: Choice, pin: PinLook, cause: DeadPin) -> str:
-    home = _home(choice, pin)
-    if cause == "ejected" and home is not None and home.standing != "EJECTED":
-        return "was ejected after the pin was made, which ends a pin for good"
-    return _DEAD[cause]
-
-
-def _home(choice: Choice, pin: PinLook) -> Candidate | None:
-    return next((c for c in choice.pool if c.name == pin.replica), None)
-
-
-def _counted(choice: Choice, pin: PinLook, settings: InForce) -> str:
-    home = _home(choice, pin)
-    slack = settings.policy.slack
-    allowed = slack.session if pin.kind == "session" else slack.prefix
-    running = count(home.running_m) if home is not None else "?"
-    least = count(choice.min_running_m)
-    return f"{running} running there against a minimum of {least}, slack {allowed}"
-
-
-def _spilled(choice: Choice, pin: PinLook, settings: InForce) -> str:
-    home = _home(choice, pin)
-    if pin.spill == "running" or home is None:
-        return _counted(choice, pin, settings)
-    if pin.spill == "tried":
-        return "this request already tried it"
-    if pin.spill == "full":
-        return f"full: {home.own} in flight"
-    return _QUEUES[pin.spill or ""].format(waiting=count(home.effective_waiting_m))
-
 
 def _because(choice: Choice, pin: str | None) -> str:
     if choice.verdict != "chosen":
@@ -270,7 +237,8 @@ def _because(choice: Choice, pin: str | None) -> str:
     if choice.reason == "affinity:response":
         return "it made the response that this request continues, and only it can"
     if choice.reason == "fallback":
-        return "no replica was LIVE or PROBING: the draw picked it among the EJECTED ones"
+        nobody = _nobody(choice).replace(" is ", " was ")
+        return f"{nobody}: the draw picked it among the EJECTED ones"
     if choice.weighed:
         return because_of_work(choice)
     assert choice.least is not None

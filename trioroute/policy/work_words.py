@@ -8,6 +8,12 @@ def won(choice: Choice) -> Weighed:
     return next(one for one in choice.weighed if one.name == choice.replica)
 
 
+def count(thousandths: int) -> str:
+    """``4000`` is "4", ``1250`` is "1.25": thousandths as people read them, without a float."""
+    whole, rest = divmod(thousandths, 1000)
+    return f"{whole}.{rest:03}".rstrip("0") if rest else str(whole)
+
+
 def tokens(number: int) -> str:
     """``12345`` is "12,345"."""
     return f"{number:,}"

@@ -181,7 +181,7 @@ def work_table(
 def step_words(step: Step) -> str:
     """``2 no-wait  gpu1, gpu2 remain; out: gpu3 (2 waiting there)``."""
     parts = []
-    if step.left and step.number < 4:
+    if step.left and (step.dropped or step.number < 4):
         parts.append(f"{', '.join(step.left)} {'remains' if len(step.left) == 1 else 'remain'}")
     if step.dropped:
         out = ", ".join(f"{dropped.replica} ({dropped.why})" for dropped in step.dropped)

@@ -14,11 +14,19 @@ const fateCell = (step, replica, chosenAt) => {
   made.setAttribute("aria-label", chosen ? "chosen" : "left");
   return made;
 };
+/* A decision that today's code takes otherwise is told by the steps of today: its replica may drop out. */
+const fateWords = (told, replica, chosenAt) => {
+  const out = told.steps.find(step => step.dropped.some(one => one.replica === replica));
+  if (replica !== told.replica) return out ? `out at step ${out.number}` : "";
+  return out ? `chosen then; today out at step ${out.number}` : `chosen at step ${chosenAt}`;
+};
 const pictureRow = (told, replica, chosenAt) => {
   const made = element("tr", "", replica.name === told.replica ? "winner" : "");
   const name = element("td", swatch(replica.name));
-  name.append(replica.name, element("small",
-    [`load ${number(replica.effective_running_m / 1000)}`, ...replica.flags].join(", ")));
+  name.append(replica.name,
+    element("small", fateWords(told, replica.name, chosenAt)),
+    element("small",
+      [`load ${number(replica.effective_running_m / 1000)}`, ...replica.flags].join(", ")));
   made.append(name, ...told.steps.map(step => fateCell(step, replica.name, chosenAt)));
   return made;
 };
@@ -29,37 +37,77 @@ const stepReasons = step => {
   made.append(` – ${parts.join("; ") || "nobody dropped out"}`);
   return made;
 };
+const decisionButton = name => {
+  const made = element("button", name, "plain");
+  made.type = "button";
+  made.addEventListener("click", () => explain(...splitName(name)));
+  return made;
+};
+const splitName = name => {
+  const slash = name.lastIndexOf("/");
+  return [name.slice(0, slash), name.slice(slash + 1)];
+};
+const askedOf = told => {
+  const {request_id: id, model, session, attempt} = told.request;
+  const made = ["request ", element("code", id), ` · model ${model} · `, moment(told.at_ms)];
+  if (session) {
+    const all = element("button", session, "plain");
+    all.type = "button";
+    all.title = "all decisions of this session (its digest)";
+    all.addEventListener("click", () => lookUp(session));
+    made.push("· session ", all);
+  }
+  if (attempt > 1) made.push(` · attempt ${attempt}`);
+  for (const one of told.earlier) {
+    made.push(", after ", decisionButton(one.decision), ` to ${one.replica}`);
+  }
+  return made;
+};
 const endingOf = told => {
   const end = told.followed.end;
   const next = told.followed.next_attempt;
-  if (!end) return "Still running.";
+  if (!end) return ["Still running."];
   const took = end.duration_ms === null ? end.after_ms : end.duration_ms;
-  return `Ended ${end.outcome || end.what} after ${took} ms.` + (next ? ` Went on as ${next}.` : "");
+  const made = [`Ended ${end.outcome || end.what} after ${took} ms.`];
+  if (next) made.push(" Went on as ", decisionButton(next), ".");
+  return made;
 };
+const PARTS = ["asked", "steps", "picture", "reasons", "ending", "found"];
 const showExplanation = told => {
   const chosenAt = Math.max(0, ...told.steps.filter(step => step.left.includes(told.replica))
     .map(step => step.number));
   at("sentence").textContent = told.sentence;
+  at("asked").replaceChildren(...askedOf(told));
   const heads = told.steps.map(step => element("th", `${step.number} ${step.name}`));
   at("steps").replaceChildren(element("tr"));
   at("steps").firstElementChild.append(element("th", "replica"), ...heads);
   at("picture").replaceChildren(...told.replicas.map(one => pictureRow(told, one, chosenAt)));
   at("reasons").replaceChildren(...told.steps.map(stepReasons));
-  at("ending").textContent = endingOf(told) + (told.verified ? "" : ` ${told.difference}`);
+  at("ending").replaceChildren(...endingOf(told));
+  if (!told.verified) at("ending").append(` ${told.difference}`);
 };
-const explain = async (router, version) => {
-  at("explained-title").textContent = `Decision ${router}/${version}`;
+/* What is asked last is shown: an answer that comes after another question is let go. */
+let question = 0;
+const showQuestion = async (title, url, show) => {
+  const mine = ++question;
+  at("explained-title").textContent = title;
   at("sentence").textContent = "asking the log";
-  for (const id of ["steps", "picture", "reasons", "ending"]) at(id).replaceChildren();
-  at("explained").showModal();
+  at("key").hidden = true;
+  for (const id of PARTS) at(id).replaceChildren();
+  if (!at("explained").open) at("explained").showModal();
   try {
-    const answer = await fetch(
-      address(`/decisions/${encodeURIComponent(router)}/${version}`));
+    const answer = await fetch(address(url));
     const told = await answer.json();
     if (!answer.ok) throw new Error(told.error.message);
-    if (at("explained-title").textContent.endsWith(`/${version}`)) showExplanation(told);
+    if (mine === question) show(told);
   } catch (trouble) {
-    at("sentence").textContent = trouble.message;
+    if (mine === question) at("sentence").textContent = trouble.message;
   }
 };
+const explain = (router, version) => showQuestion(
+  `Decision ${router}/${version}`, `/decisions/${encodeURIComponent(router)}/${version}`,
+  told => {
+    at("key").hidden = false;
+    showExplanation(told);
+  });
 at("close").addEventListener("click", () => at("explained").close());

@@ -66,6 +66,7 @@ const refresh = async () => {
     router = state.router;
     newestMs = Math.max(newestMs, state.at_ms);
     showState(state);
+    showWrong(state);
     drawShares(newestMs);
     follow(state.position);
     if (!state.ready) tell("not ready for traffic: " + state.reason, true);

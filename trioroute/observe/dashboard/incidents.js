@@ -16,9 +16,11 @@ const INCIDENTS = {
   Live: body => ["LIVE", `${body.replica} is live`],
   Refused: body => ["EJECTED", `refused: ${body.code}${body.model ? " for " + body.model : ""}`],
 };
+const ejectCauses = new Map();
 let last = {text: "", times: 0, shown: null};
 const showIncident = (kind, atMs, body) => {
   at("no-incidents").hidden = true;
+  if (kind === "Ejected") ejectCauses.set(body.replica, body.cause);
   const [name, text] = INCIDENTS[kind](body);
   if (text === last.text) {
     last.times += 1;

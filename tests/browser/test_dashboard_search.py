@@ -1,0 +1,129 @@
+"""What an operator looks for: a client's request, why it went there, what is wrong now."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from tests.browser.chromium import CHROMIUM, Page
+from tests.browser.operator import ENTER, ESCAPE, ROWS, picture, shows
+from tests.e2e.fleet import Fleet, RouterProcess, chat
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None and not os.environ.get("CI"),
+    reason="chromium is not installed (Debian and Ubuntu: apt install chromium)",
+)
+
+
+@contextmanager
+def streaming(router: RouterProcess, session: str) -> Iterator[str]:
+    """A request of that session that runs until the end of the block; gives its decision."""
+    body = chat(max_tokens=2000, stream=True, ignore_eos=True)
+    headers = {"x-session-id": session}
+    with httpx.stream(
+        "POST", router.url + "/v1/chat/completions", json=body, headers=headers, timeout=20
+    ) as answer:
+        yield answer.headers["x-trioroute-decision"]
+
+
+FATES = (
+    "Object.fromEntries([...document.querySelectorAll('#picture tr')].map(row => "
+    "[row.cells[0].innerText.split('\\n')[0], [...row.cells].slice(1).map(c => c.innerText)]))"
+)
+
+
+def test_who_won_by_its_pin_never_looks_dropped_and_all_others_fell_out_once(
+    fleet: Fleet, page: Page
+) -> None:
+    router = fleet.router().ready()
+    with streaming(router, "agent-7"):
+        answer = httpx.post(
+            router.url + "/v1/chat/completions",
+            json=chat(),
+            headers={"x-session-id": "agent-7"},
+            timeout=20,
+        )
+    assert answer.headers["x-trioroute-reason"] == "affinity:session"
+    winner = answer.headers["x-trioroute-replica"]
+    (other,) = {"gpu1", "gpu2"} - {winner}
+    page.open(router.admin)
+    look_up(page, answer.headers["x-trioroute-decision"])
+    shows(page, "sentence", "its session pin was usable: 1 running there")
+    assert page.look(FATES) == {
+        winner: ["●", "●", "●", "★", ""],
+        other: ["●", "●", "●", "✕", ""],
+    }
+    rows = page.text("picture")
+    assert "chosen at step 4" in rows
+    assert "out at step 4" in rows
+    assert f"{winner} stays for its pin" in page.text("reasons")
+    assert f"{other}: least loaded, but a usable session pin goes first" in page.text("reasons")
+    picture(page, "pinned")
+
+
+def look_up(page: Page, text: str) -> None:
+    """Type it into the field and press Enter."""
+    page.wait("document.getElementById('router').innerText !== ''")
+    page.look("document.getElementById('wanted').focus()")
+    page.look(f"document.getElementById('wanted').value = {text!r}")
+    page.press(*ENTER)
+
+
+def test_what_a_client_knows_finds_its_decision(fleet: Fleet, page: Page) -> None:
+    router = fleet.router().ready()
+    names = []
+    for number in range(3):
+        answer = httpx.post(
+            router.url + "/v1/chat/completions",
+            json=chat(),
+            headers={"x-session-id": "agent-7", "x-request-id": f"step:{number}"},
+            timeout=20,
+        )
+        names.append(answer.headers["x-trioroute-decision"])
+    page.open(router.admin)
+    look_up(page, " step:1 ")
+    shows(page, "sentence", f"{names[1]} went to")
+    assert "request step:1" in page.text("asked")
+    page.press(*ESCAPE)
+    look_up(page, names[2].removeprefix("r1/"))
+    shows(page, "sentence", f"{names[2]} went to")
+    page.look("document.querySelector('#asked button').click()")  # its session's digest
+    shows(page, "sentence", "all 3 decisions, newest first")
+    picture(page, "session")
+    page.press(*ESCAPE)
+    look_up(page, "agent-7")
+    shows(page, "found", "step:0")
+    found = "[...document.querySelectorAll('#found button')]"
+    assert page.look(f"{found}.map(one => one.innerText)") == names[::-1]
+    page.look(f"{found}.at(-1).click()")
+    shows(page, "sentence", f"{names[0]} went to")
+    assert page.text("found") == ""
+    assert page.problems == []
+    page.press(*ESCAPE)
+    look_up(page, "<b>nobody's</b>")
+    shows(page, "sentence", "is no request and no session of the log")
+    assert [one for one in page.problems if "404" not in one] == []
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_what_is_wrong_now_comes_first(fleet: Fleet, page: Page, width: int) -> None:
+    router = fleet.router().ready()
+    page.size(width)
+    page.open(router.admin)
+    page.wait(f"{ROWS} === 2")
+    assert page.look("document.getElementById('wrong').hidden")
+    for engine in fleet.engines:
+        engine.kill()
+    shows(page, "troubles", "gpu1 is EJECTED (refused), cooldown ")
+    shows(page, "troubles", "gpu2 is EJECTED (refused), cooldown ")
+    shows(page, "status", "not ready for traffic: no routable replica")
+    tops = (
+        "['troubles', 'incidents', 'replicas', 'decisions'].map(id => "
+        "document.getElementById(id).getBoundingClientRect().top)"
+    )
+    troubles, incidents, replicas, _ = page.look(tops)
+    assert troubles < min(incidents, replicas)
+    assert (incidents < replicas) is (width == 400)
+    picture(page, f"wrong-{width}")

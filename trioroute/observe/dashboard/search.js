@@ -1,0 +1,24 @@
+/* Finds a decision by its name or number, by a request's id, or those of a session. */
+const foundRow = one => {
+  const made = element("li", decisionButton(one.decision));
+  const again = one.attempt > 1 ? `, attempt ${one.attempt}` : "";
+  made.append(" ", moment(one.at_ms), `to ${one.replica} (${one.reason}${again}), request `,
+    element("code", one.request_id));
+  return made;
+};
+const showFound = told => {
+  if (told.decisions.length === 1) return explain(...splitName(told.decisions[0].decision));
+  const all = told.complete ? "all" : "the last";
+  at("sentence").textContent = `${all} ${told.decisions.length} decisions, newest first:`;
+  at("found").replaceChildren(...told.decisions.map(foundRow));
+};
+const lookUp = text => {
+  const named = /^(?:(.+)\/)?([1-9][0-9]{0,17})$/.exec(text);
+  if (named) return explain(named[1] || router, named[2]);
+  return showQuestion(text, `/decisions?find=${encodeURIComponent(text)}`, showFound);
+};
+at("search").addEventListener("submit", event => {
+  event.preventDefault();
+  const text = at("wanted").value.trim();
+  if (text) lookUp(text);
+});
