@@ -71,6 +71,10 @@ def cannot_write(path: Path, error: OSError) -> StoreFailed:
     return kind(str(path), f"cannot be written ({error.strerror})")
 
 
+def _entries(count: int) -> str:
+    return f"{count} {'entry' if count == 1 else 'entries'}"
+
+
 class EntriesLost(StoreFailed):
     """A journal ended before the store took everything: how many entries of each kind are lost, and
     why."""
@@ -78,7 +82,7 @@ class EntriesLost(StoreFailed):
     def __init__(self, where: str, kinds: Mapping[str, int], why: str) -> None:
         count = sum(kinds.values())
         told = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
-        super().__init__(where, f"{count} entries lost ({told}): {why}")
+        super().__init__(where, f"{_entries(count)} lost ({told}): {why}")
         self.args = (where, kinds, why)
         self.kinds = kinds
         self.count = count
@@ -167,7 +171,7 @@ class JournalFull(LogError):
 
     def __str__(self) -> str:
         return (
-            f"the log's buffer is full: {self.entries} entries of {self.size} bytes wait for the"
+            f"the log's buffer is full: {_entries(self.entries)} of {self.size} bytes wait for the"
             f" store (bounds {self.max_entries} and {self.max_bytes}); the disk is too slow or full"
         )
 

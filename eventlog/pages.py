@@ -71,7 +71,7 @@ def header_fault(path: Path) -> tuple[int, str] | None:
     if page_size not in PAGE_SIZES:
         return 16, "the page size in the file's header is damaged"
     if size < pages * page_size:
-        return size, f"the file ends at {size} bytes, by its header it has {pages * page_size}"
+        return size, f"the file ends at byte {size}, by its header it has {pages * page_size}"
     if size > pages * page_size:
         return 28, "the number of pages in the file's header is damaged"
     return None

@@ -21,6 +21,7 @@ from eventlog.journal import Journal
 from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SegmentLimits, SqliteStore
 from trioroute.clock import running_clock
+from trioroute.counted import plural
 from trioroute.events import InForce, Reading
 from trioroute.events.views import VIEWS
 from trioroute.events.words import Cause, ChangedBy
@@ -185,9 +186,9 @@ def begin(parts: Parts) -> None:
     if parts.recovered.lost:
         lost = parts.recovered.lost
         logger.error(
-            "the log begins after %d events that no snapshot of this release tells of: pins, "
+            "the log begins after %s that no snapshot of this release tells of: pins, "
             "cooldowns and counters before it are unknown, the rest is restated in the log",
-            lost,
+            plural(lost, "event"),
         )
         router.handle(c.Restate(at_ms=now_ms(), lost=lost, from_ms=0, to_ms=now_ms()))
     router.handle(reconfigure(parts.settings, now_ms(), by="start"))

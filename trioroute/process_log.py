@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 
+from trioroute.counted import plural
 from trioroute.whole_lines import WholeLines
 
 PENDING_BYTES = 1 << 20
@@ -138,7 +139,7 @@ def _patient_write(descriptor: int, data: memoryview) -> int:
 
 def _told(dropped: int) -> bytes:
     at = time.strftime("%Y-%m-%d %H:%M:%S")
-    what = f"{dropped} lines of the process log were dropped, standard error did not take them"
+    what = f"dropped from the process log, not taken by standard error: {plural(dropped, 'line')}"
     return f"{at} WARNING trioroute: {what}\n".encode()
 
 

@@ -21,6 +21,7 @@ from eventlog.retention import Retention
 from trioroute.admin_desk import admin_desk
 from trioroute.assembly import Parts, begin, rounds_of
 from trioroute.changes import RunningChanges
+from trioroute.counted import plural
 from trioroute.events import InForce
 from trioroute.events.sections import Log
 from trioroute.observe import admin_app, watch_loop_lag
@@ -150,10 +151,10 @@ def _what_is_lost(lost: EntriesLost) -> str:
     """In the words of who stopped the router."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in lost.kinds.items())
     return (
-        f"the last {lost.count} events of this run could not be written and are lost ({kinds}), "
-        f"for {lost.why}. Replay will tell of this end as of a crash: the router died and started "
-        "again, and requests whose Released is lost have no end. The next start needs room: free "
-        "some, as with trioroute log prune; room that is freed before a stop keeps what waits"
+        f"{plural(lost.count, 'event')} at the end of this run could not be written: lost "
+        f"({kinds}), for {lost.why}. Replay will tell of this end as of a crash: the router died "
+        "and started again, and requests whose Released is lost have no end. The next start needs "
+        "room: free some, as with trioroute log prune; freed before a stop, it keeps what waits"
     )
 
 

@@ -9,6 +9,7 @@ import trio
 from eventlog import LogError
 from trioroute.assembly import Parts
 from trioroute.changes import RunningChanges
+from trioroute.counted import plural
 from trioroute.supervisor import STOPPING, tell_supervisor
 
 logger = logging.getLogger("trioroute")
@@ -53,10 +54,10 @@ async def _end(parts: Parts, hurry: trio.CancelScope, number: int) -> None:
     hurry.deadline = trio.current_time() + grace_s
     running = len(parts.router.state.load.flights)
     logger.info(
-        "signal %d: not ready any more, refusing new requests in %g s, %d requests in flight",
+        "signal %d: not ready any more, refusing new requests in %g s, %s in flight",
         number,
         settle_s,
-        running,
+        plural(running, "request"),
     )
     await trio.sleep(settle_s)
     parts.desk.stopping = True

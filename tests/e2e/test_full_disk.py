@@ -21,7 +21,7 @@ def test_a_stop_on_a_full_disk_says_what_is_lost_and_a_start_what_helps(fleet: F
         wait_for("the disk felt", refused)
         assert router.stop(within_s=40) == 1
         told = router.text()
-        assert "events of this run could not be written and are lost (" in told
+        assert " at the end of this run could not be written: lost (" in told
         assert "Stopped" in told
         assert "the router died and started again" in told
         fill(log)

@@ -15,7 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.fleet import Fleet, Process, chat, free_port, kinds_in, status_of, wait_for
+from tests.e2e.fleet import Fleet, chat, free_port, kinds_in, status_of, wait_for
+from trioroute import __version__
 from trioroute.serve import connections_within
 
 COMPLETIONS = "/v1/chat/completions"
@@ -41,6 +42,20 @@ def test_serve_without_replicas_is_a_usage_error(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "--replica" in done.stderr
     assert not list(tmp_path.iterdir()), "nothing is made before the settings are good"
+
+
+def test_the_start_tells_in_one_line_where_all_is_and_how_to_reload_and_stop_it(
+    fleet: Fleet,
+) -> None:
+    fleet.engine()
+    router = fleet.router().ready()
+    wait_for("the line", lambda: "stop: kill" in router.text())
+    (line,) = [line for line in router.text().splitlines() if line.startswith("trioroute ")]
+    pid, admin = router.popen.pid, router.admin
+    assert line == (
+        f"trioroute {__version__}: API {router.url}/v1, admin {admin}, log {router.log} (new), "
+        f"1 replica, pid {pid}; dashboard {admin}/, reload: kill -HUP {pid}, stop: kill {pid}"
+    )
 
 
 def test_all_errors_of_a_settings_file_are_told_at_once(tmp_path: Path) -> None:
@@ -302,33 +317,3 @@ def test_two_clients_at_one_instant_do_not_share_the_idle_replica(fleet: Fleet) 
         for thread in threads:
             thread.join()
         assert sorted(where) == ["gpu1", "gpu2"]
-
-
-def test_the_demo_shows_traffic_stops_cleanly_and_continues_its_log(tmp_path: Path) -> None:
-    for turn, shown_s in enumerate((13, 3)):  # longer than an idle worker thread lives
-        demo = Process(
-            tmp_path / f"demo{turn}.out",
-            "demo",
-            "--replicas=2",
-            f"--log={tmp_path / 'log'}",
-            f"--port={free_port()}",
-            f"--admin-port={free_port()}",
-        )
-        try:
-            wait_for("traffic", partial(_shows, demo, " in flight"), 40)
-            time.sleep(shown_s)
-            assert demo.popen.poll() is None, demo.text()
-            assert demo.stop(signal.SIGINT) == 0, demo.text()
-        finally:
-            demo.popen.kill()
-            demo.popen.wait()
-    verified = run_command("replay", str(tmp_path / "log"), "--verify")
-    assert verified.returncode == 0, verified.stdout
-    assert "1 restart" in verified.stdout
-    assert " 0 decisions" not in verified.stdout
-    cut = run_command("replay", str(tmp_path / "log"), "--last", "1000")
-    assert "upstream_cut" not in cut.stdout
-
-
-def _shows(process: Process, text: str) -> bool:
-    return text in process.text()

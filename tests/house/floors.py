@@ -10,6 +10,7 @@ FLOORS = {
     "eventlog": 0,
     "events": 0,
     "clock": 0,
+    "counted": 0,
     "quantities": 0,
     "whole_lines": 0,
     "settings": 1,

@@ -25,4 +25,7 @@ def test_every_step_out_of_traffic_and_back_is_a_line(
     assert ("INFO", "replica a PROBING: back with limited traffic") in lines
     assert ("INFO", "replica b DRAINING (by admin)") in lines
     assert lines[-2][1].startswith("replica a EJECTED for 60 s")
-    assert lines[-1] == ("ERROR", "nobody is routable: all 2 replicas are out of traffic")
+    assert lines[-1] == (
+        "ERROR",
+        "nobody is routable: the whole fleet (2 replicas) is out of traffic",
+    )

@@ -120,7 +120,7 @@ def test_after_a_full_disk_a_line_begins_anew_and_the_trouble_is_told_once(
     assert path.read_bytes() == b"one\ntw\nthree\nfour\n"
     began, over = (record.getMessage() for record in caplog.records)
     assert "cannot be written" in began
-    assert over == "access log: written again, 5 lines were lost"
+    assert over == "access log: written again, 5 lines lost"
 
 
 def test_off_is_off() -> None:

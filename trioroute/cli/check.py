@@ -7,6 +7,7 @@ from pathlib import Path
 import attrs
 import click
 
+from trioroute.counted import plural
 from trioroute.settings import Settings, SettingsError, load
 
 WRONG_CONFIG = 2
@@ -46,5 +47,4 @@ def check_command(context: click.Context, file: Path, as_json: bool) -> None:
 
 def _summary(file: Path, settings: Settings) -> str:
     count = len(settings.replicas)
-    replicas = "1 replica" if count == 1 else f"{count} replicas"
-    return f"{file}: ok, {replicas}, policy {settings.in_force.policy.name}"
+    return f"{file}: ok, {plural(count, 'replica')}, policy {settings.in_force.policy.name}"

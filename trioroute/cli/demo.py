@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 import trio
 
+from eventlog import LogError
 from trioroute.cli.failures import end_in_words
 from trioroute.demo.run import DemoOptions, run_demo
 
@@ -47,6 +48,9 @@ Examples:
 )
 @click.option("--traffic/--no-traffic", default=True, help="A trickle of agent-like requests.")
 def demo_command(log: Path, replicas: int, port: int, admin_port: int, traffic: bool) -> None:
-    """Start simulated vLLM replicas, the router and a little traffic; Ctrl-C stops all."""
+    """Start simulated vLLM replicas, the router and a little traffic; Ctrl-C stops all.
+
+    A second one beside it takes other ports and another log by itself, and says which.
+    """
     options = DemoOptions(log, replicas, port, admin_port, traffic)
-    end_in_words(partial(trio.run, run_demo, options), (RuntimeError, OSError))
+    end_in_words(partial(trio.run, run_demo, options), (RuntimeError, OSError, LogError))

@@ -18,7 +18,8 @@ EPILOG = """\b
 Examples:
   trioroute replica list
   trioroute replica add gpu3=http://10.0.0.3:8000 --why "more load"
-  trioroute replica drain gpu1
+  trioroute replica drain gpu1 --why "new driver"   # and undrain
+  trioroute replica eject gpu2
   trioroute replica remove gpu3 --admin http://10.0.0.9:9090
 """
 

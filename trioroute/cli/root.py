@@ -19,6 +19,13 @@ COMMANDS: Entries = {
     "demo": ("trioroute.cli.demo", "demo_command", "Four replicas, the router, some traffic."),
 }
 
+EPILOG = """\b
+Examples:
+  trioroute demo                                    try it, without a GPU
+  trioroute serve --replica http://gpu1:8000 --replica http://gpu2:8000
+  trioroute replay trioroute-log --last 20
+"""
+
 
 class Commands(LazyGroup):
     """All commands."""
@@ -28,7 +35,7 @@ class Commands(LazyGroup):
 
 @click.command(
     cls=Commands,
-    epilog="Try it without a GPU: trioroute demo",
+    epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(trioroute.__version__, prog_name="trioroute")

@@ -15,6 +15,7 @@ import trio
 import trioroute
 from eventlog import LogError
 from trioroute.cli.failures import end_in_words, fail_for_all
+from trioroute.counted import plural
 from trioroute.events import UnreadableEvent
 from trioroute.process_log import take_over_stderr
 from trioroute.settings import Settings, SettingsError, load
@@ -111,9 +112,11 @@ def _run(parts: "assembly.Parts", reread: Callable[[], Settings]) -> None:
 
     def announce(api: str, admin: str) -> None:
         count = len(parts.router.state.fleet.replicas)  # with those that were found
+        pid = os.getpid()
         click.echo(
             f"trioroute {trioroute.__version__}: API {api}/v1, admin {admin}, log {path} "
-            f"({begun}), {count} replicas",
+            f"({begun}), {plural(count, 'replica')}, pid {pid}; dashboard {admin}/, "
+            f"reload: kill -HUP {pid}, stop: kill {pid}",
             err=True,
         )
 

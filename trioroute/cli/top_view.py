@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trioroute.cli.top_watch import PAST_EVENTS, Decision, Incident, Watched
+from trioroute.counted import plural
 
 STYLES = {"LIVE": "green", "EJECTED": "red", "PROBING": "yellow", "DRAINING": "yellow"}
 BARS = "▁▂▃▄▅▆▇█"
@@ -116,7 +117,7 @@ def _incidents(incidents: Iterable[Incident]) -> Table:
     made.add_column("at", justify="right", no_wrap=True)
     made.add_column("incident")
     for one in incidents:
-        times = f" ({one.times} times)" if one.times > 1 else ""
+        times = f" ({plural(one.times, 'time')})" if one.times > 1 else ""
         made.add_row(_clock(one.at_ms), _plain(one.text + times))
     if not made.row_count:
         made.add_row("", f"none among the last {PAST_EVENTS:,} events")

@@ -11,6 +11,7 @@ import orjson
 import trio
 
 from trioroute.cli.admin_port import TIMEOUT_S, refusal
+from trioroute.counted import plural
 from trioroute.events import UnreadableEvent, decode
 from trioroute.events.codec import KINDS
 from trioroute.replay.words import health_words
@@ -126,11 +127,11 @@ def _words(kind: str, at_ms: int, body: dict[str, Any]) -> str:
     if kind == "Started":
         return f"router started, release {body['release']}"
     if kind == "Gap" and body.get("unlogged"):
-        return f"{body['unlogged']} responses went out unlogged"
+        return f"{plural(body['unlogged'], 'response')} went out unlogged"
     if kind == "Refused":
         return f"refused: {body['code']}"
     if kind == "Orphaned":
-        return f"the router had died under {len(body['dispatches'])} requests"
+        return f"the router had died under {plural(len(body['dispatches']), 'request')}"
     if kind not in _REPLICA:
         return {"Stopped": "router stopped", "Gap": "events are missing"}.get(
             kind, "settings in force"

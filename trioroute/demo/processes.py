@@ -3,7 +3,6 @@
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -25,19 +24,6 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "trioroute", *arguments]
 
 
-def free_address(wanted_port: int) -> str:
-    """``127.0.0.1:port``: the wanted port if it is free, else any free one."""
-    for port in (wanted_port, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return f"127.0.0.1:{probe.getsockname()[1]}"
-    raise OSError("no free port on 127.0.0.1")
-
-
 async def run_until_cancelled(
     arguments: Sequence[str],
     output: Path,
@@ -46,9 +32,10 @@ async def run_until_cancelled(
 ) -> None:
     """Run a command in its own process group, so that Ctrl-C reaches the demo alone.
 
-    Its output goes to a file. When cancelled it gets SIGTERM and time to end in order.
+    Its output goes to a file of its own, anew. When cancelled it gets SIGTERM and time to end in
+    order.
     """
-    with output.open("ab") as sink:
+    with output.open("wb") as sink:
         process = _begin(arguments, sink)
         task_status.started(process)
         try:

@@ -10,15 +10,16 @@ import trio
 from rich.console import Console
 from rich.live import Live
 
+from trioroute.counted import plural
+from trioroute.demo.places import free_addresses, free_log
 from trioroute.demo.processes import (
     Started,
     accepts,
     command,
     ended,
-    free_address,
     run_until_cancelled,
 )
-from trioroute.demo.show import replica_line, replica_table, welcome
+from trioroute.demo.show import farewell, replica_line, replica_table, welcome
 from trioroute.demo.traffic import agents
 
 MODEL = "demo-model"
@@ -39,9 +40,14 @@ class DemoOptions:
 async def run_demo(options: DemoOptions) -> None:
     """Start everything, show it, and stop it all at SIGINT or SIGTERM.
 
-    The router ends before the engines do, so that the demo itself cuts no request.
+    The router ends before the engines do, so that the demo itself cuts no request. Beside another
+    demo it takes a log and ports of its own.
     """
-    options.log.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log = free_log(options.log)
+    if log != options.log:
+        say(f"{options.log} is written by another router, using {log}")
+        options = attrs.evolve(options, log=log)
+    say(f"starting {plural(options.replicas, 'simulated replica')} and the router ...")
     async with trio.open_nursery() as engines:
         with trio.CancelScope() as asked_to_stop:
             async with trio.open_nursery() as nursery:
@@ -49,30 +55,38 @@ async def run_demo(options: DemoOptions) -> None:
                 replicas = await _start_engines(options, engines)
                 await _with_router(options, replicas)
         engines.cancel_scope.cancel()
+    say(farewell(str(options.log)))
+
+
+def say(text: str) -> None:
+    """Tell at once, also in a pipe."""
+    print(text, flush=True)  # noqa: T201  the demo's own output
 
 
 async def _stop_at_signal(scope: trio.CancelScope) -> None:
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
         async for _ in received:
             sys.stderr.write("\nstopping ...\n")
+            sys.stderr.flush()
             scope.cancel()
 
 
 async def _start_engines(options: DemoOptions, engines: trio.Nursery) -> list[str]:
     replicas = []
-    for number in range(1, options.replicas + 1):
-        name = f"gpu{number}"
-        address = free_address(FIRST_ENGINE_PORT + number - 1)
-        output = options.log / f"{name}.out"
-        start = command("engine", "--listen", address, "--model", MODEL)
-        process: Started = await engines.start(run_until_cancelled, start, output)
-        await accepts(address, process, output)
-        replicas.append(f"{name}=http://{address}")
+    addresses = free_addresses(FIRST_ENGINE_PORT, options.replicas)
+    async with trio.open_nursery() as all_up:
+        for number, address in enumerate(addresses, 1):
+            output = options.log / f"gpu{number}.out"
+            start = command("engine", "--listen", address, "--model", MODEL)
+            process: Started = await engines.start(run_until_cancelled, start, output)
+            all_up.start_soon(accepts, address, process, output)
+            replicas.append(f"gpu{number}=http://{address}")
     return replicas
 
 
 async def _with_router(options: DemoOptions, replicas: list[str]) -> None:
-    listen, admin = free_address(options.listen_port), free_address(options.admin_port)
+    (listen,) = free_addresses(options.listen_port, 1)
+    (admin,) = free_addresses(options.admin_port, 1, beside=listen)
     output = options.log / "router.out"
     start = command("serve", "--listen", listen, "--admin", admin, "--log", str(options.log))
     for replica in replicas:
@@ -82,8 +96,8 @@ async def _with_router(options: DemoOptions, replicas: list[str]) -> None:
         await accepts(listen, process, output)
         for wanted, address in ((options.listen_port, listen), (options.admin_port, admin)):
             if wanted and not address.endswith(f":{wanted}"):
-                print(f"port {wanted} is taken, using {address}", flush=True)  # noqa: T201  as below
-        print(welcome(f"http://{listen}", f"http://{admin}", MODEL, str(options.log)), flush=True)  # noqa: T201  the demo's own output
+                say(f"port {wanted} is taken, using {address}")
+        say(welcome(f"http://{listen}", f"http://{admin}", MODEL, str(options.log)))
         async with trio.open_nursery() as users:
             if options.traffic:
                 users.start_soon(agents, f"http://{listen}/v1", MODEL, 1)

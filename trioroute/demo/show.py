@@ -1,6 +1,7 @@
 """What the demo prints: where things are, and the replicas as the router sees them."""
 
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,18 +16,27 @@ def replay_command() -> str:
     """``replay`` as it can be pasted where the demo was started."""
     script = Path(sys.argv[0]).resolve()
     tool = script.parents[2] / "tools" / "replay" if len(script.parents) > 2 else script
-    if tool.is_file():
-        here = Path.cwd()
-        return str(tool.relative_to(here)) if tool.is_relative_to(here) else shlex.quote(str(tool))
-    return "trioroute replay"
+    return _as_pasted(tool) if tool.is_file() else "trioroute replay"
+
+
+def _top_command() -> str:
+    """``top`` as it can be pasted: the environment of a checkout need not be active."""
+    script = Path(sys.argv[0]).resolve()
+    beside = script.name == "trioroute" and shutil.which("trioroute") is None
+    return f"{_as_pasted(script)} top" if beside else "trioroute top"
+
+
+def _as_pasted(file: Path) -> str:
+    here = Path.cwd()
+    return shlex.quote(str(file.relative_to(here) if file.is_relative_to(here) else file))
 
 
 def welcome(api: str, admin: str, model: str, log: str) -> str:
     replay, log = replay_command(), shlex.quote(log)
     return f"""
   API        {api}/v1
-  dashboard  {admin}/
-  state      {admin}/state
+  dashboard  {admin}/     (open it in a browser)
+  terminal   {_top_command()} --admin {admin}
 
   Ask it something (paste into another terminal):
 
@@ -40,6 +50,12 @@ def welcome(api: str, admin: str, model: str, log: str) -> str:
 
   Ctrl-C stops everything; the next start continues the same log.
 """
+
+
+def farewell(log: str) -> str:
+    log = shlex.quote(log)
+    return f"""stopped; the log stays: {replay_command()} {log} --last 5
+rm -r {log} forgets it"""
 
 
 def replica_table(state: Mapping[str, Any]) -> Table:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import attrs
 import trio
 
+from trioroute.counted import plural
 from trioroute.discovery.found import FOUND_MAX, Found, Source
 from trioroute.discovery.reconcile import Picture, reconcile
 from trioroute.policy import commands as c
@@ -47,10 +48,11 @@ class _Running:
 
     def found(self, replicas: Sequence[Found]) -> None:
         if len(replicas) > FOUND_MAX:
-            self.outage(f"lists {len(replicas)} replicas; more than {FOUND_MAX} are not believed")
+            self.outage(f"lists {len(replicas)}; more than {FOUND_MAX} replicas are not believed")
             return
         if self.standing.failing:
-            logger.info("discovery %s: tells %d replicas again", self.source.name, len(replicas))
+            told = plural(len(replicas), "replica")
+            logger.info("discovery %s: tells %s again", self.source.name, told)
             self.standing.failing = ""
         self.told(self, replicas)
 

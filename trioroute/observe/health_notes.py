@@ -5,6 +5,7 @@ Told by the events themselves, so it cannot say anything else than the event log
 
 import logging
 
+from trioroute.counted import plural
 from trioroute.events import (
     Dispatched,
     Draining,
@@ -53,7 +54,8 @@ class HealthNotes:
             elif isinstance(event, ReplicaLeft):
                 logger.info("replica %s left%s", event.replica, _who(event))
             elif isinstance(event, Orphaned):
-                logger.info("%d requests ran when the last run died", len(event.dispatches))
+                ran = plural(len(event.dispatches), "request")
+                logger.info("%s ran when the last run died", ran)
 
     def _ejected(self, event: Ejected) -> None:
         cooldown_s = (event.until_ms - self._state.at_ms + 999) // 1000
@@ -69,8 +71,8 @@ class HealthNotes:
             event.replica,
         )
         if not self._state.anyone_routable():
-            count = len(self._state.fleet.replicas)
-            logger.error("nobody is routable: all %d replicas are out of traffic", count)
+            fleet = plural(len(self._state.fleet.replicas), "replica")
+            logger.error("nobody is routable: the whole fleet (%s) is out of traffic", fleet)
 
 
 def _who(event: Draining | Ejected | ReplicaJoined | ReplicaLeft) -> str:

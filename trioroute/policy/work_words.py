@@ -30,7 +30,8 @@ def because(choice: Choice) -> str:
     """Why the winner won."""
     least = won(choice)
     others = [one for one in choice.weighed if one is not least]
-    text = f"it had the least work, {tokens(least.total)} tokens ({parts(least)})"
+    noun = "token" if least.total == 1 else "tokens"
+    text = f"it had the least work, {tokens(least.total)} {noun} ({parts(least)})"
     if choice.reason == "affinity:prefix":
         text += ", and holds the most of its prompt"
     if not others:

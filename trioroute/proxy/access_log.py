@@ -19,6 +19,7 @@ import attrs
 import orjson
 import trio
 
+from trioroute.counted import plural
 from trioroute.proxy.passage import Passage
 from trioroute.proxy.serving.asgi import Message, Scope, Send
 from trioroute.proxy.serving.exchange import EXTENSION as OUTLET
@@ -140,7 +141,9 @@ class AccessLog:
         lines, self._lines = self._lines, []
         dropped, self.dropped = self.dropped, 0
         if dropped:
-            logger.warning("access log: %d lines were dropped, it is written too slowly", dropped)
+            logger.warning(
+                "access log: %s dropped, it is written too slowly", plural(dropped, "line")
+            )
         return b"".join(lines)
 
     def _write(self, data: bytes) -> None:
@@ -154,7 +157,7 @@ class AccessLog:
             if error is not None:
                 self._lost = (self._lost or 0) + lost
             elif self._lost is not None:
-                logger.warning("access log: written again, %d lines were lost", self._lost)
+                logger.warning("access log: written again, %s lost", plural(self._lost, "line"))
                 self._lost = None
 
     def _append(self, data: bytes) -> tuple[int, OSError | None]:

@@ -7,6 +7,7 @@ from urllib.parse import unquote_plus
 
 import attrs
 
+from trioroute.counted import plural
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders
 from trioroute.settings import ApiKey
@@ -72,12 +73,14 @@ class Keyring:
         """Count a request in, or tell why it is one too many. Whoever is in must ``leave``."""
         use = self._use.setdefault(key.name, Use())
         if key.max_in_flight and use.in_flight >= key.max_in_flight:
-            text = f"the key {key.name} has {use.in_flight} requests under way, which is its limit"
+            text = f"the key {key.name} has as many requests under way as it may: {use.in_flight}"
             return RouterError("rate_limited", text, None, 1)
         if key.requests_per_minute:
             wait_s = _take(use, key.requests_per_minute, now_ms)
             if wait_s:
-                text = f"the key {key.name} may ask {key.requests_per_minute} times a minute"
+                text = (
+                    f"the key {key.name} may ask {plural(key.requests_per_minute, 'time')} a minute"
+                )
                 return RouterError("rate_limited", text, None, wait_s)
         use.in_flight += 1
         return None

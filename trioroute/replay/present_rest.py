@@ -2,6 +2,7 @@
 
 from rich.console import Console
 
+from trioroute.counted import plural
 from trioroute.replay.present import say, table
 from trioroute.replay.rest import MEAN_MAX, Felt, Rest
 from trioroute.simulate.fit import Errors, Fit
@@ -29,8 +30,8 @@ def present_rest(console: Console, rest: Rest) -> None:
         return
     say(
         console,
-        f"simulated {rest.requests} requests from {rest.begin} on, after {rest.warm_up} to warm "
-        f"up, on {rest.replicas} replicas: a simulation, not a proof",
+        f"simulated {plural(rest.requests, 'request')} from {rest.begin} on, after {rest.warm_up} "
+        f"to warm up, on {plural(rest.replicas, 'replica')}: a simulation, not a proof",
         "bold",
     )
     if rest.end is not None:

@@ -6,6 +6,7 @@ import attrs
 from rich.console import Console
 from rich.text import Text
 
+from trioroute.counted import plural
 from trioroute.replay.clock import local_iso
 from trioroute.replay.present import replica_table, say, step_words, table, work_table
 from trioroute.replay.present_rest import present_rest
@@ -81,8 +82,8 @@ def _counts(console: Console, exact: Exact) -> None:
     kinds = exact.kinds
     say(
         console,
-        f"exact     {exact.differ} of {exact.decisions} decisions would have been others, each "
-        "taken again from its own recorded past:",
+        f"exact     {exact.differ} of {plural(exact.decisions, 'decision')} would have been "
+        "others, each taken again from its own recorded past:",
         "bold",
     )
     say(

@@ -10,6 +10,7 @@ from statistics import median
 
 import attrs
 
+from trioroute.counted import plural
 from trioroute.events import InForce
 from trioroute.policy import commands as c
 from trioroute.replay.window import Window
@@ -105,14 +106,14 @@ def simulate_rest(window: Window, changes: Mapping[str, object], told: Told) -> 
 def _too_little(window: Window) -> str | None:
     if len(window.streams) > 1:
         return (
-            f"the log is of {len(window.streams)} routers, and what they do to each other is not "
-            "simulated"
+            f"the log is of {plural(len(window.streams), 'router')}, and what they do to each "
+            "other is not simulated"
         )
     timed = sum(one.duration_ms is not None for one in window.requests)
     if timed < FIT_REQUESTS_MIN or not window.after:
         return (
-            f"only {timed} requests around the first difference ended well while the fleet stayed "
-            f"the same: an engine is fitted to {FIT_REQUESTS_MIN} or more"
+            f"only {plural(timed, 'request')} around the first difference ended well while the "
+            f"fleet stayed the same: an engine is fitted to {FIT_REQUESTS_MIN} or more"
         )
     if window.begun is not None and not window.begun.replicas:
         return "no replica was LIVE at the first difference"

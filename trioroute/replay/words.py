@@ -1,5 +1,6 @@
 """Events of pins and health as sentences."""
 
+from trioroute.counted import plural as plural
 from trioroute.events import (
     Bound,
     Draining,
@@ -115,8 +116,3 @@ def gap_words(event: Gap) -> str:
     if event.unlogged:
         lost += f", {plural(event.unlogged, 'response')} went out unlogged (log.on_failure=serve)"
     return f"the log could not be written for {span(max(0, event.to_ms - event.from_ms))}: {lost}"
-
-
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """A count with its noun: "1 digest", "2 digests"."""
-    return f"{count} {one if count == 1 else many or one + 's'}"

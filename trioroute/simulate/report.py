@@ -9,6 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from trioroute.counted import plural
 from trioroute.simulate.compare import Comparison, Outcome
 
 DIGITS = 4
@@ -78,7 +79,7 @@ def show(comparisons: Sequence[Comparison], outcomes: Sequence[Outcome], console
     if len(comparisons) > 1:
         seeds = f"medians of seeds {comparison.seed} to {comparisons[-1].seed}"
     console.print(
-        f"{workload.name}: {workload.requests} requests on {comparison.replicas} x "
+        f"{workload.name}: {plural(workload.requests, 'request')} on {comparison.replicas} x "
         f"{comparison.engine.name}, {seeds}; a simulation in virtual time",
         markup=False,
         soft_wrap=True,

@@ -31,8 +31,9 @@ def archive_command(log: Path, target: Path, one_file: bool, as_data: bool) -> N
     """
     with failures():
         if one_file:
-            told = {"rows": copy_into_one_file(log, target, VIEWS), "target": str(target)}
-            text = f"{told['rows']} rows are in {target}"
+            rows = copy_into_one_file(log, target, VIEWS)
+            told = {"rows": rows, "target": str(target)}
+            text = f"{plural(rows, 'row')} copied into {target}"
         else:
             copied = copy_log(log, target)
             with SqliteReader.open(target) as reader:

@@ -13,6 +13,7 @@ from eventlog.retention import look
 from eventlog.snapshots import Snapshots
 from trioroute.archived import DIRECTORY, is_archived
 from trioroute.cli.log.words import failures, json_option, log_argument
+from trioroute.counted import plural
 from trioroute.replay.clock import local_iso
 from trioroute.replay.present import console_for, say, table
 
@@ -105,7 +106,7 @@ def _show(told: dict[str, Any]) -> None:
         )
     console.print(made)
     size = f"{told['bytes'] / MEBIBYTE:.1f} MiB"
-    say(console, f"{told['events']} events from {told['begins_at']} on, {size}")
+    say(console, f"{plural(told['events'], 'event')} from {told['begins_at']} on, {size}")
     say(console, f"head       {told['head']['seq']}:{told['head']['chain']}")
     newest = f", the newest after {told['snapshots'][-1]}" if told["snapshots"] else ""
     say(console, f"snapshots  {len(told['snapshots'])}{newest}")

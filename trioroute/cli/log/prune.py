@@ -12,6 +12,7 @@ from eventlog.word_index import DIRECTORY as INDEX
 from trioroute.archived import DIRECTORY
 from trioroute.cli.failures import fail, warn
 from trioroute.cli.log.words import CANNOT, Bar, failures, json_option, log_argument
+from trioroute.counted import plural
 from trioroute.quantities import BadValue, parse_duration_ms, parse_size_bytes
 from trioroute.replay.clock import now_ms
 from trioroute.retain import Pruned, plan_retention, prune
@@ -81,8 +82,8 @@ def _tell(log: Path, done: Pruned, *, dry_run: bool, as_data: bool) -> None:
         verb = "would go" if dry_run else "removed"
         newest = list_segments(log)[-1].path.name
         click.echo(
-            f"{verb}: {', '.join(names) or 'nothing'} ({freed} bytes); {newest} stays: the newest "
-            "segment is the one that is written on"
+            f"{verb}: {', '.join(names) or 'nothing'} ({plural(freed, 'byte')}); {newest} stays: "
+            "the newest segment is the one that is written on"
         )
     if done.no_room is not None:
         fail(

@@ -13,6 +13,13 @@ COMMANDS: Entries = {
     "snapshot": ("trioroute.cli.log.snapshot", "snapshot_command", "Keep what was folded so far."),
 }
 
+EPILOG = """\b
+Examples:
+  trioroute log info trioroute-log
+  trioroute log verify trioroute-log
+  trioroute log export trioroute-log --since -1h > events.jsonl
+"""
+
 
 class LogGroup(LazyGroup):
     """The commands of ``trioroute log``."""
@@ -20,6 +27,6 @@ class LogGroup(LazyGroup):
     entries = COMMANDS
 
 
-@click.command(cls=LogGroup)
+@click.command(cls=LogGroup, epilog=EPILOG)
 def log_group() -> None:
     """Look after an event log, also while a router writes it."""

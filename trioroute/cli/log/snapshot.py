@@ -7,6 +7,7 @@ import click
 
 from trioroute.cli.failures import warn
 from trioroute.cli.log.words import Bar, failures, json_option, log_argument
+from trioroute.counted import plural
 from trioroute.row_index import make_index
 from trioroute.snapshot import make_snapshots
 
@@ -38,7 +39,8 @@ def snapshot_command(log: Path, as_data: bool) -> None:
     else:
         places = ", ".join(str(seq) for seq in made.seqs[-3:]) or "none: nothing is new"
         if len(made.seqs) > 3:
-            places = f"{len(made.seqs) - 3} places, {places}"
+            places = f"{plural(len(made.seqs) - 3, 'place')}, {places}"
         click.echo(
-            f"folded {made.folded} rows; snapshots after rows: {places}; indexed {indexed} rows"
+            f"folded {plural(made.folded, 'row')}; snapshots after rows: {places}; "
+            f"indexed {plural(indexed, 'row')}"
         )

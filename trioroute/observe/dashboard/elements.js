@@ -3,6 +3,7 @@
 const at = id => document.getElementById(id);
 const number = (value, digits = 1) =>
   value === null ? "–" : Number.isInteger(value) ? String(value) : value.toFixed(digits);
+const plural = (count, one) => `${count} ${one}${count === 1 ? "" : "s"}`;
 const element = (tag, content = "", name = "") => {
   const made = document.createElement(tag);
   made.append(content);

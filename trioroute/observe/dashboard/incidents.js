@@ -4,9 +4,10 @@ const whom = body => (body.by ? ` by ${body.by}` : "") + (body.why ? ` (${body.w
 const INCIDENTS = {
   Started: body => ["LIVE", `router started, release ${body.release}`],
   Stopped: body => ["DRAINING", `router stopped (${body.cause})`],
-  Orphaned: body => ["EJECTED", `router had died under ${body.dispatches ? body.dispatches.length : "many"} requests`],
-  Gap: body => ["EJECTED", body.unlogged ? `${body.unlogged} responses went out unlogged`
-    : `${body.lost === undefined ? "some" : body.lost} events are missing`],
+  Orphaned: body => ["EJECTED", "router had died under "
+    + (body.dispatches ? plural(body.dispatches.length, "request") : "many requests")],
+  Gap: body => ["EJECTED", body.unlogged ? `${plural(body.unlogged, "response")} went out unlogged`
+    : `${body.lost === undefined ? "some events" : plural(body.lost, "event")} missing`],
   Configured: body => ["JOINING", `settings in force${whom(body)}`],
   ReplicaJoined: body => ["JOINING", `${body.replica} joined, ${body.url}${whom(body)}`],
   ReplicaLeft: body => ["JOINING", `${body.replica} left${whom(body)}`],

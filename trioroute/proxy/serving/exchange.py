@@ -152,7 +152,7 @@ class Exchange:
                 self._owe_less(len(body))
             parts.append(body)
         if not more and self._left and not self.bodiless:
-            raise RuntimeError(f"the response body is {self._left} bytes short")
+            raise RuntimeError(f"the response body is short, bytes missing: {self._left}")
         if parts:
             self.started = True
             await self._wire.write(parts)

@@ -73,7 +73,7 @@ def parse_head(head: bytes, limits: ServerLimits) -> RequestHead:
         headers.append((name, value.strip(b" \t")))
     if len(headers) > limits.header_count:
         raise Refusal(
-            431, "headers_too_large", f"{len(headers)} headers; at most {limits.header_count}"
+            431, "headers_too_large", f"more than {limits.header_count} headers: {len(headers)}"
         )
     path, query = _split_target(method, target)
     modern = minor == b"1"
