@@ -31,12 +31,13 @@ def examples_in(text: str) -> list[list[str]]:
     _, _, told = text.partition("\n  Example")
     lines = [line.strip() for line in told.splitlines() if line.strip().startswith("trioroute ")]
     words = [shlex.split(line.partition("   ")[0], comments=True) for line in lines]
-    return [list(_until_shell(one)) for one in words]
+    return [list(until_shell(one)) for one in words]
 
 
-def _until_shell(words: list[str]) -> Iterator[str]:
+def until_shell(words: list[str]) -> Iterator[str]:
+    """The words of a command without what a shell does with its output."""
     for word in words:
-        if word in (">", ">>", "|"):
+        if word in (">", ">>", "|", "&&"):
             return
         yield word
 
