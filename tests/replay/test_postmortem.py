@@ -1,4 +1,4 @@
-"""The worked postmortem of REPLAY.md: its commands are run, and each line it shows is compared."""
+"""The worked postmortem of the README: its commands are run, and each line it shows is compared."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ LEFT_OUT = "..."
 def shown() -> Iterator[tuple[str, list[str]]]:
     """The commands of the section, each with the lines it shows."""
     command, lines = "", list[str]()
-    for line in pages.section(pages.page(pages.REPLAY), SECTION).splitlines():
+    for line in pages.section(pages.page(pages.README), SECTION).splitlines():
         if line.startswith("    $ "):
             if command:
                 yield command, lines
