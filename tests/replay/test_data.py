@@ -78,6 +78,8 @@ def test_answers_are_what_is_documented(log: Path) -> None:
         check(data(log, "--decision", row["decision"]), told.Told, "--decision")
     again = next(row for row in rows if row["attempt"] == 2)
     check(data(log, "--request", again["request_id"]), tuple[told.Told, ...], "--request")
+    listed = data(log, "--requests", "-1h", "--where", "replica=c")
+    check(listed, told.Listed, "--requests")
     check(data(log, "--session", "s3"), told.SessionTold, "--session")
     check(data(log, "--replica", "c"), told.ReplicaTold, "--replica")
     check(data(log, "--at", "-10s"), tuple[told.Moment, ...], "--at")

@@ -110,16 +110,37 @@ def test_the_release_is_known_of_a_router_that_started_before_the_span() -> None
     assert told.routers[0].release == "0"
 
 
-def test_a_start_too_far_before_the_span_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("steps", [1, 50_000])
+def test_the_release_is_known_however_long_before_the_span_the_router_started(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "STEP_ROWS", steps)
+    rig = Rig().live("a")
+    for _ in range(20):
+        rig.pass_s(10).use()
+    told = tell_incident(source_of_rig(rig), rig.at_ms - 1000, rig.at_ms)
+    assert told.routers[0].release == "0"
+
+
+def test_where_the_clock_was_set_back_the_release_is_that_of_the_last_start() -> None:
+    rig = Rig().live("a")
+    rig.pass_s(1000).use()
+    rig.at_ms -= 500_000
+    rig.do(c.Start(at_ms=rig.at_ms, router="r1", release="0.2", rules=1))
+    rig.configure(rig.router.state.settings)
+    rig.pass_s(2000).use()
+    told = tell_incident(source_of_rig(rig), rig.at_ms - 1000, rig.at_ms)
+    assert told.routers[0].release == "0.2"
+
+
+def test_a_start_that_was_retired_is_told_so() -> None:
     rig = Rig().live("a")
     rig.pass_s(10).use()
-    monkeypatch.setattr(running, "START_ROWS", 2)
-    monkeypatch.setattr(running, "STEP_ROWS", 1)
     told = tell_incident(source_of_rig(rig), rig.at_ms - 1000, rig.at_ms)
-    assert told.routers[0].release is None
-    assert "release not known (its start is too far before the span), 1 replica: a." in page_of(
-        told
-    )
+    (router,) = told.routers
+    told = attrs.evolve(told, routers=(attrs.evolve(router, release=None),))
+    text = "release not known (its start is not in the log any more), 1 replica: a."
+    assert text in page_of(told)
 
 
 def test_words_that_occur_are_explained_and_no_others() -> None:

@@ -19,6 +19,7 @@ _EXAMPLE = """
 Examples:
   trioroute replay trioroute-log --last 20
   trioroute replay trioroute-log --decision r1/42
+  trioroute replay trioroute-log --requests "around 14:03" --where replica=gpu3
   trioroute replay trioroute-log --session my-conversation --json
   trioroute replay trioroute-log --replica gpu1 --since -1h
   trioroute replay trioroute-log --at -15m
@@ -38,6 +39,7 @@ _LIVE = "trioroute.cli.replay_live"
 _ANSWERS = {
     "decision": (_ONE_THING, "decision_answer"),
     "request": (_ONE_THING, "request_answer"),
+    "requests": (_ONE_THING, "requests_answer"),
     "session": (_ONE_THING, "session_answer"),
     "replica": (_ONE_THING, "replica_answer"),
     "at": (_ONE_THING, "at_answer"),
@@ -59,6 +61,7 @@ _NEEDS = {
     "rules_of_today": (("verify_all",), ""),
     "since": (_SPAN, "; --incident takes FROM/TO"),
     "until": (_SPAN, "; --incident takes FROM/TO"),
+    "where": (("requests",), ""),
     "only": (("watch", "step"), "; --replica and --session tell of one"),
 }
 """The questions that an option goes with, and what helps with others."""
@@ -68,6 +71,11 @@ _NEEDS = {
 @click.argument("log", metavar="LOG", type=click.Path(path_type=Path))
 @click.option("--decision", metavar="ROUTER/N", help="Explain one decision, such as r1/42.")
 @click.option("--request", metavar="ID", help="Explain every attempt of a request.")
+@click.option(
+    "--requests",
+    metavar="FROM/TO",
+    help='The requests of that time, or of "around 14:03", with their ids: see --where.',
+)
 @click.option("--session", metavar="KEY", help="Decisions and pins of a session: key or digest.")
 @click.option("--replica", metavar="NAME", help="A replica's health history and dispatches.")
 @click.option("--at", metavar="TIME", help="The state then: ISO time, or -15m before the end.")
@@ -108,6 +116,13 @@ _NEEDS = {
     metavar="NAME",
     help="With --watch or --step: only what is about one replica or session.",
 )
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="With --requests: only those of a model, replica, key, session, reason or outcome "
+    "(such as failed); repeat for more than one.",
+)
 @click.option("--json", "as_data", is_flag=True, help="The same as JSON.")
 @click.option("--markdown", is_flag=True, help="The --incident as Markdown.")
 @click.option(
@@ -130,6 +145,7 @@ def replay_command(
     since: str | None,
     until: str | None,
     only: str | None,
+    where: tuple[str, ...],
     **what: Any,  # noqa: ANN401 - the questions, by option name
 ) -> None:
     """Explain and prove what the router decided, from its log.
@@ -147,12 +163,14 @@ def replay_command(
         since=since,
         until=until,
         only=only,
+        where=where,
     )
     if as_data and markdown:
         raise click.UsageError("--json and --markdown are two forms of one answer: choose one")
     if as_data and question == "step":
         raise click.UsageError("--step is for a terminal and has no --json; see --watch --json")
-    asked = Asked(RULES_OF_TODAY if rules_of_today else what[question], since, until, only)
+    chosen = RULES_OF_TODAY if rules_of_today else what[question]
+    asked = Asked(chosen, since, until, only, where)
     with failures(), times_in_utc(utc), opened(log, lenient) as source:
         found = _answer(question, source, log, asked)
         if html is not None and found.page is not None:
@@ -181,7 +199,7 @@ def _option(name: str) -> str:
 def _check_options(question: str, **given: object) -> None:
     for name, value in given.items():
         questions, hint = _NEEDS[name]
-        if value not in (None, False) and question not in questions:
+        if value not in (None, False, ()) and question not in questions:
             needed = " or ".join(", ".join(map(_option, questions)).rsplit(", ", 1))
             raise click.UsageError(f"{_option(name)} needs {needed}{hint}")
 

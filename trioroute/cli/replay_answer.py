@@ -33,12 +33,13 @@ class Answer:
 @attrs.frozen
 class Asked:
     """What is asked of the rows between two times, None: from the first one, to the last one; or of
-    those about ``only`` one replica or session, None: of all."""
+    those about ``only`` one replica or session, None: of all. ``where``: KEY=VALUE of requests."""
 
     what: Any
     since: str | None = None
     until: str | None = None
     only: str | None = None
+    where: tuple[str, ...] = ()
 
     def within(self, source: Source) -> Within:
         """``-1h`` is before the log's own last event. Raises BadQuestion, NotFound for an empty

@@ -13,6 +13,7 @@ from trioroute.replay.explain import tell, tell_all
 from trioroute.replay.find import last_decisions, numbers_of_request, parse_decision
 from trioroute.replay.histories import (
     decision_table,
+    present_listed,
     present_moment,
     present_replica,
     present_session,
@@ -56,6 +57,23 @@ def _lacking_told(source: Source) -> Iterator[None]:
     except (LogError, NotFound):
         tell_lacking(source)
         raise
+
+
+def requests_answer(source: Source, log: Path, asked: Asked) -> Answer:
+    from trioroute.replay.listing import list_requests, parse_time, parse_where
+
+    where = parse_where(asked.where)
+    span = parse_time(asked.what, source.last().at_ms)
+    secret = read_secret(log) if "session" in where else None
+    with shown_progress() as bar, _lacking_told(source):
+        told = list_requests(
+            source, span, where, secret, lambda done, of: bar("reading the span", done, of)
+        )
+    return Answer(
+        as_json(told),
+        lambda: present_listed(console_for(), told),
+        behind=partial(tell_lacking, source),
+    )
 
 
 def session_answer(source: Source, log: Path, asked: Asked) -> Answer:

@@ -9,8 +9,8 @@ from rich.text import Text
 from trioroute.policy.explain import count
 from trioroute.replay.clock import ago, local_iso, span
 from trioroute.replay.present import replica_table, say, table
-from trioroute.replay.told import DecisionRow, Line, Moment, ReplicaTold, SessionTold
-from trioroute.replay.words import plural
+from trioroute.replay.told import DecisionRow, Line, Listed, Moment, ReplicaTold, RequestRow, SessionTold
+from trioroute.replay.words import end_words, plural
 
 _ALWAYS = ("decision", "time", "replica", "reason", "outcome", "ttfb")
 _IF_WIDE = ("attempt", "weight", "age", "model", "request")
@@ -45,6 +45,40 @@ def decision_table(rows: Iterable[DecisionRow], now_ms: int, width: int = WIDE) 
             ]
         made.add_row(*cells)
     return made
+
+
+def present_listed(console: Console, told: Listed) -> None:
+    chosen = "".join(f", {name} {value}" for name, value in told.where.items())
+    found = plural(len(told.requests) + told.left_out, "attempt or refusal", "attempts or refusals")
+    between = f"{local_iso(told.from_ms)[:23]} to {local_iso(told.to_ms)[:23]}"
+    say(console, f"{found}, {between}{chosen}", "bold")
+    made = table("time", "request", "decision", "replica", "reason", "model", "key", "ended")
+    for column in made.columns:
+        column.no_wrap, column.overflow = True, "ellipsis"
+    for row in told.requests:
+        made.add_row(
+            local_iso(row.at_ms)[:23],
+            Text(row.request_id),
+            row.decision or "",
+            Text(row.replica or ""),
+            row.reason,
+            Text(row.model or ""),
+            Text(row.key or ""),
+            _ended(row),
+        )
+    console.print(made)
+    if told.left_out:
+        say(console, f"{told.left_out} more are not shown: ask for a shorter time, or --where")
+    say(console, "--request with an id tells its story", "dim")
+
+
+def _ended(row: RequestRow) -> str:
+    end = row.end
+    if end is None:
+        return "refused" if row.outcome == "refused" else "in flight"
+    if end.what == "Orphaned":
+        return "unknown: the router died"
+    return f"{end_words(end.outcome, end.cause, None, end.status)} after {span(end.after_ms)}"
 
 
 def _lines(lines: Iterable[Line]) -> Table:

@@ -165,7 +165,7 @@ def head_of(told: Incident) -> tuple[str, ...]:
     zones = [_zone(told.begin)] + [_zone(told.end)] * (_zone(told.begin) != _zone(told.end))
     said = [f"All times are {', then '.join(zones)}."]
     for one in told.routers:
-        release = one.release or "not known (its start is too far before the span)"
+        release = one.release or "not known (its start is not in the log any more)"
         names = ", ".join(one.replicas[:FLEET_SHOWN])
         more = len(one.replicas) - FLEET_SHOWN
         names += f" and {more} more" if more > 0 else ""

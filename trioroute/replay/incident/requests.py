@@ -9,7 +9,7 @@ from trioroute import events as e
 from trioroute.replay.incident.evidence import Evidence
 from trioroute.replay.incident.running import Running
 from trioroute.replay.incident.story import Story
-from trioroute.replay.incident.traffic import Traffic
+from trioroute.replay.incident.traffic import Flight, Traffic
 from trioroute.replay.plain import DISPATCH, WIDTH, Ended, Run, Sent
 from trioroute.replay.read import decision_name
 from trioroute.replay.words import NOT_FAILED, end_words
@@ -61,7 +61,7 @@ class Requests:
             self.traffic.first((self.stream, row[0]), row[1], row[2], row[3], row[4])
             return False
         place = (self.stream, row[2])
-        if (flight := self.traffic.flights.get(place)) is not None:
+        if (flight := self._flight(row[2])) is not None:
             self.evidence.fine(flight[0])
         self.traffic.answered(place, row[3], normal)
         return self.landed(row[2])
@@ -77,12 +77,15 @@ class Requests:
         return True
 
     def _ended(self, at_ms: int, place: str, event: e.Failed | e.Released) -> None:
-        flight = self.traffic.flights.get((self.stream, event.dispatch))
+        flight = self._flight(event.dispatch)
         if flight is not None and (event.blame == "replica" or self.evidence.against):
             self.evidence.ended(at_ms, place, flight[0], event)
 
+    def _flight(self, number: int) -> Flight | None:
+        return self.traffic.flights[self.stream].get(number)
+
     def _replica(self, event: e.Failed | e.Released) -> str | None:
-        flight = self.traffic.flights.get((self.stream, event.dispatch))
+        flight = self._flight(event.dispatch)
         return None if flight is None else flight[0]
 
     def landed(self, number: int) -> bool:
@@ -96,8 +99,8 @@ class Requests:
 
     def strike(self, replica: str) -> None:
         """It was ejected: what runs there is struck."""
-        flights = self.traffic.flights.items()
-        running = {at[1] for at, found in flights if found[0] == replica}
+        flights = self.traffic.flights[self.stream].items()
+        running = {number for number, found in flights if found[0] == replica}
         self.struck.pop(replica, None)
         if running:
             self.struck[replica] = running

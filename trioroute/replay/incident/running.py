@@ -17,10 +17,8 @@ from trioroute.row_index import searched
 KEYS_MAX = 2000
 """Dispatches that are read for the name of their key."""
 
-START_ROWS = 500_000
-"""So many rows before the span are looked at for the router's start, ``STEP_ROWS`` at a time."""
-
 STEP_ROWS = 50_000
+"""So many rows before the span are looked at for the router's start at a time."""
 
 REFUSED_ROWS = 2000
 """So many rows before the span are looked at for who was refused while its attempt ran on."""
@@ -49,16 +47,28 @@ def running_of(source: Source, first: int, stream: str, state: State) -> Iterato
         yield Running(number, flight.replica, (flight.model, key), flight.request_id, gone)
 
 
-def release_before(source: Source, first: int, stream: str) -> str | None:
-    """The release that wrote row ``first``; None where its start is too far before."""
-    found, until = None, first
-    while found is None and until > max(0, first - START_ROWS):
+def release_before(source: Source, first: int, stream: str, state: State) -> str | None:
+    """The release that wrote row ``first``, behind which a router's state is ``state``; None where
+    its start is not among the rows kept.
+
+    A router puts settings in force as it starts: rows after the last time it did need no look.
+    """
+    found, until = None, _configured_until(source, first, stream, state.configured_ms)
+    while found is None and until > 0:
         after = max(0, until - STEP_ROWS)
         for record in searched(source.reader, ("Started",), ('"router"',), after, until):
             event = _event(source, record) if record.stream == stream else None
             found = event.release if isinstance(event, Started) else found
         until = after
     return found
+
+
+def _configured_until(source: Source, first: int, stream: str, at_ms: int) -> int:
+    """The last row of the time when settings were put in force, ``first`` if that is not where the
+    log says so: as where the clock was set back."""
+    until = min(first, source.reader.last_until(at_ms))
+    rows = searched(source.reader, ("Configured",), ("{",), max(0, until - STEP_ROWS), until)
+    return until if any(row.stream == stream and row.at_ms == at_ms for row in rows) else first
 
 
 def dispatch_kept(source: Source, place: Place) -> Dispatched | None:

@@ -1,6 +1,6 @@
 """The requests of an incident: how many, who was hit, and when."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 import attrs
@@ -31,6 +31,9 @@ LOST = "every attempt failed"
 
 REST = "(others)"
 
+Flight = tuple[str, Who, str]
+"""What runs: its replica, who sent it, and the request's id."""
+
 
 @attrs.define
 class Group:
@@ -46,13 +49,13 @@ class Group:
 
 @attrs.define
 class Traffic:
-    """Counts by step of time and by model and key."""
+    """Counts by step of time and by model and key. ``flights`` are by router and dispatch."""
 
     from_ms: int
     step_ms: int
     steps: list[TimeStep]
     groups: dict[Who, Group] = attrs.field(factory=dict)
-    flights: dict[Place, tuple[str, Who, str]] = attrs.field(factory=dict)
+    flights: defaultdict[str, dict[int, Flight]] = attrs.field(factory=lambda: defaultdict(dict))
     in_flight: Counter[str] = attrs.field(factory=Counter)
     limbo: Limbo = attrs.field(factory=Limbo)
     usual: Counter[int] = attrs.field(factory=Counter)
@@ -78,7 +81,7 @@ class Traffic:
         self, place: Place, replica: str, who: Who, request_id: str, *, refused: bool
     ) -> None:
         """A request that runs when the span begins; ``refused``: its client has its answer."""
-        self.flights[place] = (replica, who, request_id)
+        self.flights[place[0]][place[1]] = (replica, who, request_id)
         self.in_flight[replica] += 1
         if refused:
             self.limbo.answered.add(place)
@@ -90,7 +93,7 @@ class Traffic:
     ) -> tuple[TimeStep, Group]:
         """Count what every dispatch counts for."""
         step, group = self.step(at_ms), self.group(who)
-        self.flights[place] = (replica, who, request_id)
+        self.flights[place[0]][place[1]] = (replica, who, request_id)
         running = self.in_flight[replica] = self.in_flight[replica] + 1
         step.dispatches[replica] = step.dispatches.get(replica, 0) + 1
         if running > step.in_flight.get(replica, 0):
@@ -104,10 +107,11 @@ class Traffic:
     def flow(self, run: Run, watched: set[str], *, normal: bool) -> set[str]:
         """As ``first`` and ``answered`` of each move, in a third of the time: in an hour there are
         a million of them. Which of ``watched`` gave an answer."""
-        flights, in_flight, groups, stream = self.flights, self.in_flight, self.groups, run.stream
-        ended, step_ends, answered = 0, -1, set[str]()
-        sends, ids = run.sends, iter(run.ids)
+        flights, in_flight, sends = self.flights[run.stream], self.in_flight, run.sends
         codes, _, times, numbers, ttfbs, _ = run.columns()
+        for code, count in Counter(code for code in codes if code != END).items():
+            self.group(sends[code][1]).requests += count
+        ended, step_ends, answered, ids = 0, -1, set[str](), iter(run.ids)
         for code, at_ms, number, ttfb_ms in zip(codes, times, numbers, ttfbs, strict=True):
             if code != END:
                 if at_ms >= step_ends:
@@ -115,13 +119,12 @@ class Traffic:
                     step_ends = step.at_ms + self.step_ms
                     dispatches, most = step.dispatches, step.in_flight
                 replica, who, _ = sends[code]
-                flights[stream, number] = (replica, who, next(ids))
+                flights[number] = (replica, who, next(ids))
                 running = in_flight[replica] = in_flight[replica] + 1
                 dispatches[replica] = dispatches.get(replica, 0) + 1
                 if running > most.get(replica, 0):
                     most[replica] = running
-                (groups.get(who) or self.group(who)).requests += 1
-            elif (found := flights.pop((stream, number), None)) is not None:
+            elif (found := flights.pop(number, None)) is not None:
                 replica = found[0]
                 in_flight[replica] -= 1
                 ended += 1
@@ -144,8 +147,8 @@ class Traffic:
             group.retried += 1
             step.retried += 1
 
-    def _land(self, place: Place) -> tuple[str, Who, str] | None:
-        found = self.flights.pop(place, None)
+    def _land(self, place: Place) -> Flight | None:
+        found = self.flights[place[0]].pop(place[1], None)
         if found is not None:
             self.in_flight[found[0]] -= 1
         return found
@@ -226,10 +229,12 @@ class Traffic:
 
     def _running(self, request_id: str) -> Place | None:
         """The newest dispatch of a request that has its 503 before its attempt ends."""
-        for place, flight in reversed(self.flights.items()):
-            if flight[2] == request_id and place not in self.limbo.answered:
-                self.limbo.answered.add(place)
-                return place
+        for stream, flights in reversed(self.flights.items()):
+            for number, flight in reversed(flights.items()):
+                place = (stream, number)
+                if flight[2] == request_id and place not in self.limbo.answered:
+                    self.limbo.answered.add(place)
+                    return place
         return None
 
     def spill(self, cause: str, from_ms: int, to_ms: int, times: Sequence[int]) -> None:

@@ -95,7 +95,7 @@ class _Walk:
             router = self._router(stream, past.state)
             last = self.source.at(stream, past.state.position)
             router.before = None if last is None else self.source.event(last)
-            router.release = release_before(self.source, first, stream)
+            router.release = release_before(self.source, first, stream, past.state)
             router.begin(running_of(self.source, first, stream, past.state))
         wrong = dict[str, str]()
         for router in self.routers.values():
