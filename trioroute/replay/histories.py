@@ -9,7 +9,15 @@ from rich.text import Text
 from trioroute.policy.explain import count
 from trioroute.replay.clock import ago, local_iso, span
 from trioroute.replay.present import replica_table, say, table
-from trioroute.replay.told import DecisionRow, Line, Listed, Moment, ReplicaTold, RequestRow, SessionTold
+from trioroute.replay.told import (
+    DecisionRow,
+    Line,
+    Listed,
+    Moment,
+    ReplicaTold,
+    RequestRow,
+    SessionTold,
+)
 from trioroute.replay.words import end_words, plural
 
 _ALWAYS = ("decision", "time", "replica", "reason", "outcome", "ttfb")
