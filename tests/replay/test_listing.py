@@ -25,7 +25,7 @@ WHOLE = (BEGIN_MS, DAY.at_ms)
 ENDS = ("Released", "Failed")
 
 
-def listed(span: tuple[int, int] = WHOLE, **where: str) -> Listed:
+def listed(span: tuple[int, int] = WHOLE, /, **where: str) -> Listed:
     return list_requests(SOURCE, span, where)
 
 
