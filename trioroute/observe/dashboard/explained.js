@@ -8,11 +8,16 @@ const fateCell = (step, replica, chosenAt) => {
     made.setAttribute("aria-label", `dropped out: ${gone.why}`);
     return made;
   }
-  if (!step.left.includes(replica)) return cell(step.name, "");
+  if (!step.left.includes(replica) || step.number > chosenAt) return cell(step.name, "");
   const chosen = step.number === chosenAt;
   const made = cell(step.name, chosen ? NAMES.chosen : NAMES.kept, "in");
   made.setAttribute("aria-label", chosen ? "chosen" : "left");
   return made;
+};
+/* The step that settled it: the least work or load, a pin, the draw. */
+const chosenAtOf = told => {
+  if (told.reason === "fallback") return 5;
+  return told.reason === "load" || told.work.length ? 3 : 4;
 };
 /* A decision that today's code takes otherwise is told by the steps of today: its replica may drop out. */
 const fateWords = (told, replica, chosenAt) => {
@@ -74,8 +79,7 @@ const endingOf = told => {
 };
 const PARTS = ["asked", "steps", "picture", "reasons", "ending", "found"];
 const showExplanation = told => {
-  const chosenAt = Math.max(0, ...told.steps.filter(step => step.left.includes(told.replica))
-    .map(step => step.number));
+  const chosenAt = chosenAtOf(told);
   at("sentence").textContent = told.sentence;
   at("asked").replaceChildren(...askedOf(told));
   const heads = told.steps.map(step => element("th", `${step.number} ${step.name}`));
@@ -104,10 +108,15 @@ const showQuestion = async (title, url, show) => {
     if (mine === question) at("sentence").textContent = trouble.message;
   }
 };
-const explain = (router, version) => showQuestion(
-  `Decision ${router}/${version}`, `/decisions/${encodeURIComponent(router)}/${version}`,
-  told => {
-    at("key").hidden = false;
-    showExplanation(told);
-  });
+/* The page's address names the decision that is shown, to be copied into a ticket. */
+const explain = (router, version) => {
+  history.replaceState(null, "", `#${router}/${version}`);
+  return showQuestion(
+    `Decision ${router}/${version}`, `/decisions/${encodeURIComponent(router)}/${version}`,
+    told => {
+      at("key").hidden = false;
+      showExplanation(told);
+    });
+};
 at("close").addEventListener("click", () => at("explained").close());
+at("explained").addEventListener("close", () => history.replaceState(null, "", "#"));

@@ -84,4 +84,5 @@ document.addEventListener("visibilitychange", () => {
   }
 });
 setInterval(countDown, 1000);
+followAddress();
 refresh();

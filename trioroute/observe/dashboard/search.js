@@ -17,6 +17,11 @@ const lookUp = text => {
   if (named) return explain(named[1] || router, named[2]);
   return showQuestion(text, `/decisions?find=${encodeURIComponent(text)}`, showFound);
 };
+const followAddress = () => {
+  const named = /^#([^?#]+)\/([1-9][0-9]{0,17})$/.exec(location.hash);
+  if (named) explain(named[1], named[2]);
+};
+window.addEventListener("hashchange", followAddress);
 at("search").addEventListener("submit", event => {
   event.preventDefault();
   const text = at("wanted").value.trim();
