@@ -107,6 +107,18 @@ def test_what_a_client_knows_finds_its_decision(fleet: Fleet, page: Page) -> Non
     assert [one for one in page.problems if "404" not in one] == []
 
 
+def test_a_decision_that_is_shown_while_it_runs_tells_its_end(fleet: Fleet, page: Page) -> None:
+    router = fleet.router().ready()
+    page.open(router.admin)
+    shows(page, "status", "following the log")
+    with streaming(router, "agent-7") as decision:
+        look_up(page, decision)
+        shows(page, "ending", "Still running.")
+    shows(page, "ending", "Ended client_gone after")
+    assert page.text("explained-title") == f"Decision {decision}"
+    assert page.problems == []
+
+
 def test_the_address_names_the_decision_and_opens_with_it(fleet: Fleet, page: Page) -> None:
     router = fleet.router().ready()
     first, second = ask(router), ask(router)

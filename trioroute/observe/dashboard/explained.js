@@ -92,13 +92,15 @@ const showExplanation = told => {
 };
 /* What is asked last is shown: an answer that comes after another question is let go. */
 let question = 0;
-const showQuestion = async (title, url, show) => {
-  const mine = ++question;
+const beginQuestion = title => {
   at("explained-title").textContent = title;
   at("sentence").textContent = "asking the log";
   at("key").hidden = true;
   for (const id of PARTS) at(id).replaceChildren();
   if (!at("explained").open) at("explained").showModal();
+};
+const showQuestion = async (url, show) => {
+  const mine = ++question;
   try {
     const answer = await fetch(address(url));
     const told = await answer.json();
@@ -108,15 +110,23 @@ const showQuestion = async (title, url, show) => {
     if (mine === question) at("sentence").textContent = trouble.message;
   }
 };
+const askWhy = (router, version) => showQuestion(
+  `/decisions/${encodeURIComponent(router)}/${version}`,
+  told => {
+    at("key").hidden = false;
+    showExplanation(told);
+  });
+const titleOf = (router, version) => `Decision ${router}/${version}`;
 /* The page's address names the decision that is shown, to be copied into a ticket. */
 const explain = (router, version) => {
   history.replaceState(null, "", `#${router}/${version}`);
-  return showQuestion(
-    `Decision ${router}/${version}`, `/decisions/${encodeURIComponent(router)}/${version}`,
-    told => {
-      at("key").hidden = false;
-      showExplanation(told);
-    });
+  beginQuestion(titleOf(router, version));
+  return askWhy(router, version);
+};
+/* A decision that is shown while its request runs is asked again when that ends. */
+const explainEnd = (router, version) => {
+  const shown = at("explained").open && at("explained-title").textContent;
+  if (shown === titleOf(router, version)) askWhy(router, version);
 };
 at("close").addEventListener("click", () => at("explained").close());
 at("explained").addEventListener("close", () => history.replaceState(null, "", "#"));

@@ -22,8 +22,10 @@ const take = ({version, at_ms: atMs, kind, body}) => {
     if (!paused) showDecision(router, version, atMs, body);
   } else if (kind === "Released") {
     showEnd(body.dispatch, body.outcome, isGood(body.outcome));
+    explainEnd(router, body.dispatch);
   } else if (kind === "Failed") {
     showEnd(body.dispatch, `failed: ${body.cause}`, false);
+    explainEnd(router, body.dispatch);
   } else if (kind === "Spilled") {
     more("spills");
   } else if (kind === "Rebound") {

@@ -15,7 +15,8 @@ const showFound = told => {
 const lookUp = text => {
   const named = /^(?:(.+)\/)?([1-9][0-9]{0,17})$/.exec(text);
   if (named) return explain(named[1] || router, named[2]);
-  return showQuestion(text, `/decisions?find=${encodeURIComponent(text)}`, showFound);
+  beginQuestion(text);
+  return showQuestion(`/decisions?find=${encodeURIComponent(text)}`, showFound);
 };
 const followAddress = () => {
   const named = /^#([^?#]+)\/([1-9][0-9]{0,17})$/.exec(location.hash);
