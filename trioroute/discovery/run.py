@@ -48,7 +48,9 @@ class _Running:
 
     def found(self, replicas: Sequence[Found]) -> None:
         if len(replicas) > FOUND_MAX:
-            self.outage(f"lists {len(replicas)}; more than {FOUND_MAX} replicas are not believed")
+            self.outage(
+                f"lists {plural(len(replicas), 'replica')}; more than {FOUND_MAX} are not believed"
+            )
             return
         if self.standing.failing:
             told = plural(len(replicas), "replica")
