@@ -95,16 +95,26 @@ class SqliteReader:
         Empty where ``read`` is to be asked: for a page that is damaged, has a hole, or is not of
         one segment. Raises StoreFailed, StoreClosed.
         """
+        rows = self._in_one(after, limit, lambda segment: segment.read_bare(after, limit))
+        whole = len(rows) == limit and rows[0][0] == after + 1 and rows[-1][0] == after + limit
+        return rows if whole else []
+
+    def read_of(self, stream: str, after: int, limit: int = 1000) -> list[tuple[Any, ...]]:
+        """As ``read_bare``, for who folds ``stream``: each row as its stream, None where it is that
+        one, version, kind, schema, at_ms and body. Fewer than ``limit`` where a segment ends."""
+        return self._in_one(after, limit, lambda segment: segment.read_of(stream, after, limit))
+
+    def _in_one(
+        self, after: int, limit: int, read: Callable[[SegmentReader], list[_T]]
+    ) -> list[_T]:
+        def found() -> list[_T]:
+            files = [file for file in self._files() if file.first <= after + 1]
+            return read(self._segment(files[-1])) if files else []
+
         check_page(after, limit)
         with self._lock, suppress(LogDamaged):
-            rows = self._again_if_retired(lambda: self._read_bare(after, limit))
-            if len(rows) == limit and rows[0][0] == after + 1 and rows[-1][0] == after + limit:
-                return rows
+            return self._again_if_retired(found)
         return []
-
-    def _read_bare(self, after: int, limit: int) -> list[tuple[Any, ...]]:
-        files = [file for file in self._files() if file.first <= after + 1]
-        return self._segment(files[-1]).read_bare(after, limit) if files else []
 
     def read_stream(self, stream: str, after: int = 0, limit: int = 1000) -> list[Record]:
         """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
@@ -135,10 +145,8 @@ class SqliteReader:
 
     def _begins_with(self, row: Record) -> bool:
         """Whether older segments were retired, and ``row`` is the first kept one of its stream."""
-        oldest = self._read(0, 1)
-        if not oldest or oldest[0].seq == 1:
-            return False
-        return self._read_stream(row.stream, 0, 1) == [row]
+        retired = any(oldest.seq > 1 for oldest in self._read(0, 1))
+        return retired and self._read_stream(row.stream, 0, 1) == [row]
 
     def head(self) -> Head:
         """See :class:`eventlog.store.LogReader`; raises LogDamaged, StoreFailed, StoreClosed."""
@@ -157,10 +165,9 @@ class SqliteReader:
         Rows that miss inside a segment are counted by ``lacking``. Raises as ``head``.
         """
         with self._lock:
-            return self._again_if_retired(self._missing)
-
-    def _missing(self) -> list[tuple[int, int]]:
-        return rows_between(self._files(), lambda file: self._segment(file).head())
+            return self._again_if_retired(
+                lambda: rows_between(self._files(), lambda file: self._segment(file).head())
+            )
 
     def lacking(self) -> list[tuple[Path, int]]:
         """Segments inside which rows are missing, each with how many; reading them tells which.

@@ -29,6 +29,11 @@ READ_BARE = (
     "SELECT seq, stream, version, kind, schema, at_ms, CAST(body AS BLOB) FROM events"
     " WHERE seq > ? ORDER BY seq LIMIT ?"
 )
+# Each column is a good part of what a row costs: what is known before is not asked for.
+READ_OF = (
+    "SELECT NULLIF(stream, ?), version, kind, schema, at_ms, CAST(body AS BLOB) FROM events"
+    " WHERE seq > ? AND seq <= ? ORDER BY seq"
+)
 # The + keeps SQLite from an index that segments once had: it would sort all rows of the stream.
 READ_STREAM = f"SELECT {_COLUMNS} FROM events WHERE seq >= ? AND +stream = ? ORDER BY seq LIMIT ?"
 
@@ -122,6 +127,16 @@ class SegmentReader:
     def read_bare(self, after: int, limit: int) -> list[tuple[Any, ...]]:
         """As ``read``, without ``seen`` and ``chain``."""
         return self._query(READ_BARE, after, limit)
+
+    def read_of(self, stream: str, after: int, limit: int) -> list[tuple[Any, ...]]:
+        """The rows with ``after < seq <= after + limit`` that there are, for who folds ``stream``;
+        none where one is missing."""
+        rows = self._query(READ_OF, stream, after, after + limit)
+        if len(rows) < limit:
+            head = self.head()
+            if head is None or head.seq - after != len(rows):
+                return []
+        return rows
 
     def _before_damage(self, after: int, limit: int) -> list[Record]:
         """What can be read of a page that cannot be read as a whole, half as many at a time.

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from eventlog import LogDamaged, LogReader
-from eventlog.bare import read_bare
+from eventlog.bare import read_of
 from eventlog.errors import cannot_write
 from eventlog.snapshots import BadSnapshot, Snapshots, Warn
 from trioroute.events import Gap, UnreadableEvent, decode
@@ -58,10 +58,12 @@ def recover(
     if begun == 0 and following and following[0].version > 1:
         begun = lost = state.position = following[0].version - 1
     # By seq, in the order of the file: by stream, each row is looked up in an index.
-    while page := read_bare(reader, after, PAGE):
-        after = page[-1][0]
-        for seq, of, version, kind, schema, at_ms, body in page:
-            if of != stream:
+    while page := read_of(reader, stream, after, PAGE):
+        seq = after
+        after += len(page)
+        for other, version, kind, schema, at_ms, body in page:
+            seq += 1
+            if other is not None:
                 continue
             if version != state.position + 1:
                 raise LogDamaged(stream, seq, f"gap before version {version}")

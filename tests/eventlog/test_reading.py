@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from eventlog import Entry, Head, LogDamaged, Record, StoreClosed
+from eventlog.bare import Of, read_of
 from eventlog.chain import verify_chain
 from eventlog.conformance import some_entries
 from eventlog.reading import MAX_OPEN
@@ -233,3 +234,44 @@ def test_a_reader_of_a_log_at_rest_sees_writers_that_come_and_those_that_came_an
         with closing(SqliteStore.open(log, sync="normal")) as store:
             store.append("a", some_entries(2000, 90), 90)
         assert same_entries(reader.read(0, 5000), some_entries(2090))
+
+
+def folded(reader: SqliteReader, stream: str, limit: int) -> tuple[list[Of], str]:
+    """All rows as whoever folds ``stream`` gets them, and the damage that ended it."""
+    rows: list[Of] = []
+    try:
+        while page := read_of(reader, stream, len(rows), limit):
+            rows += page
+    except LogDamaged as damage:
+        return rows, str(damage)
+    return rows, ""
+
+
+def plainly(reader: SqliteReader, stream: str, limit: int) -> tuple[list[Of], str]:
+    """The same from whole rows."""
+    rows: list[Record] = []
+    told = ""
+    try:
+        while page := reader.read(len(rows), limit):
+            rows += page
+    except LogDamaged as damage:
+        told = str(damage)
+    bare = [(r.stream, r.version, r.kind, r.schema, r.at_ms, r.body) for r in rows]
+    return [(None if row[0] == stream else row[0], *row[1:]) for row in bare], told
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7, 10, 1000])
+@pytest.mark.parametrize("hole", ["", "seq = 9", "seq > 14", "seq BETWEEN 5 AND 7", "seq = 12"])
+def test_rows_to_fold_are_the_rows_that_are_read(
+    store: SqliteStore, tmp_path: Path, limit: int, hole: str
+) -> None:
+    store.append("b", some_entries(4), 0)
+    store.append("a", some_entries(9, 10), 10)
+    store.close()
+    split(tmp_path / "log", 23, 1, 8, 15)
+    for path in (tmp_path / "log").glob("log-*.sqlite"):
+        if hole:
+            delete(path, hole)
+    with SqliteReader.open(tmp_path / "log") as reader:
+        for stream in ("a", "b", "c"):
+            assert folded(reader, stream, limit) == plainly(reader, stream, limit)

@@ -4,7 +4,6 @@ The trace a choice leaves is what ``replay`` prints, so the explanation cannot d
 Composite scores, consistent hashing and "never rebind" lost: see RULES 1 for what they did.
 """
 
-from collections.abc import Sequence
 from typing import Literal
 
 import attrs
@@ -99,16 +98,25 @@ def narrow(state: State, arrive: Arrive) -> Field | Choice:
     pool = tuple(look(state, arrive.model, arrive.at_ms, arrive.tried))
     if not pool and _never_served(state, arrive.model):
         return Choice("unknown_model", None, None, pool)
-    routable = tuple([c for c in pool if c.standing in ROUTABLE])  # step 1
-    if not routable:
-        return _fallback(pool, arrive)
-    untried = [c for c in routable if not c.tried] if arrive.tried else routable
+    listed: list[Candidate] = []
+    untried: list[Candidate] = []
+    live: list[Candidate] = []
+    for c in pool:  # one loop, here and below: a comprehension for each costs three times as much
+        standing = c.standing
+        if standing in ROUTABLE:  # step 1
+            listed.append(c)
+            if not c.tried:
+                untried.append(c)
+                if standing == "LIVE":
+                    live.append(c)
     if not untried:
         return _fallback(pool, arrive)
-    response = _response_home(state, arrive, untried)
+    routable = tuple(listed)
+    response = _response_home(state, arrive, live)
     if response is not None:
         return Choice("chosen", response, "affinity:response", pool, routable)
-    free = _free(untried)
+    # LIVE below its limit; where none is LIVE, PROBING: it is no overflow (RULES 4.7)
+    free = [c for c in live or untried if not c.full]
     if not free:
         return Choice("wait", None, None, pool, routable)
     return Field(pool, routable, free)
@@ -121,8 +129,7 @@ def choose(state: State, arrive: Arrive) -> Choice:
         return field
     pool, routable = field.pool, field.routable
     no_wait = _no_wait(field.free)
-    least = _least_loaded(no_wait, state.load.cursor.get(arrive.model, 0))
-    min_running_m = _least_running_m(no_wait)
+    least, min_running_m = _least_loaded(no_wait, state.load.cursor.get(arrive.model, 0))
     pin = _look_at_pin(state, arrive, pool, min_running_m)
     if pin is not None and pin.usable:
         reason: Reason = "affinity:session" if pin.kind == "session" else "affinity:prefix"
@@ -139,48 +146,35 @@ def _never_served(state: State, model: str) -> bool:
     return bool(state.fleet.replicas) and all(r.models for r in state.fleet.replicas.values())
 
 
-def _free(untried: Sequence[Candidate]) -> list[Candidate]:
-    """LIVE below its limit; where none is LIVE, PROBING: it is no overflow (RULES 4.7)."""
-    free = [c for c in untried if not c.full and c.standing == "LIVE"]
-    if free or any(c.standing == "LIVE" for c in untried):
-        return free
-    return [c for c in untried if not c.full]
-
-
 def _no_wait(free: list[Candidate]) -> tuple[Candidate, ...]:
     """Step 2: LIVE without a queue; else all LIVE; else PROBING. ``free`` is of one of the two."""
     return tuple([c for c in free if not c.queueing and c.standing == "LIVE"] or free)
 
 
-def _least_loaded(candidates: tuple[Candidate, ...], cursor: int) -> Candidate:
-    """Step 3: the minimum of effective_running; ties go round, LIVE before PROBING.
-
-    A loop, as below: ``min`` over a comprehension costs three times as much.
+def _least_loaded(candidates: tuple[Candidate, ...], cursor: int) -> tuple[Candidate, int]:
+    """Step 3: the minimum of effective_running, of which ties go round; and that of running, which
+    step 4 measures a pin's replica by.
     """
     least, tied = candidates[0], 0
+    least_m, min_running_m = least.effective_running_m, least.running_m
     for candidate in candidates:
-        if candidate.effective_running_m < least.effective_running_m:
-            least, tied = candidate, 1
-        elif candidate.effective_running_m == least.effective_running_m:
+        effective_m = candidate.effective_running_m
+        if effective_m < least_m:
+            least, least_m, tied = candidate, effective_m, 1
+        elif effective_m == least_m:
             tied += 1
-    return least if tied == 1 else _in_turn(candidates, least.effective_running_m, cursor)
+        if candidate.running_m < min_running_m:
+            min_running_m = candidate.running_m
+    if tied > 1:
+        least = _in_turn([c for c in candidates if c.effective_running_m == least_m], cursor)
+    return least, min_running_m
 
 
-def _in_turn(candidates: tuple[Candidate, ...], least_m: int, cursor: int) -> Candidate:
-    tied = [c for c in candidates if c.effective_running_m == least_m]
-    live = [c for c in tied if c.standing == "LIVE"] or tied
-    for candidate in live:
+def _in_turn(tied: list[Candidate], cursor: int) -> Candidate:
+    for candidate in tied:
         if candidate.ordinal > cursor:
             return candidate
-    return live[0]
-
-
-def _least_running_m(candidates: tuple[Candidate, ...]) -> int:
-    least_m = candidates[0].running_m
-    for candidate in candidates:
-        if candidate.running_m < least_m:
-            least_m = candidate.running_m
-    return least_m
+    return tied[0]
 
 
 def _fallback(pool: tuple[Candidate, ...], arrive: Arrive) -> Choice:
@@ -192,17 +186,14 @@ def _fallback(pool: tuple[Candidate, ...], arrive: Arrive) -> Choice:
     return Choice("exhausted" if arrive.tried else "unhealthy", None, None, pool)
 
 
-def _response_home(state: State, arrive: Arrive, untried: Sequence[Candidate]) -> str | None:
+def _response_home(state: State, arrive: Arrive, live: list[Candidate]) -> str | None:
     """RULES 5.11: only the replica that made a response can continue it."""
     if arrive.response is None:
         return None
     held = state.pins.response.get(arrive.response)
     if held is None or arrive.at_ms - held.at_ms >= state.settings.pins.session_ttl_ms:
         return None
-    for candidate in untried:
-        if candidate.name == held.replica and candidate.standing == "LIVE":
-            return held.replica
-    return None
+    return held.replica if any(one.name == held.replica for one in live) else None
 
 
 def _look_at_pin(
@@ -248,8 +239,9 @@ def _judge(
     force = False
     if dead is None and home is not None:
         spill = _spill_cause(home, min_running_m + allowed * 1000)
-        gap_m = max(state.settings.pins.force_rebind, allowed + 2) * 1000
-        force = spill is not None and home.running_m - min_running_m >= gap_m  # RULES 5.6
+        if spill is not None:
+            gap_m = max(state.settings.pins.force_rebind, allowed + 2) * 1000
+            force = home.running_m - min_running_m >= gap_m  # RULES 5.6
     usable = dead is None and spill is None
     return PinLook(kind, key, pin.replica, pin.spills, usable, dead, spill, force, pin.bound_by)
 
@@ -278,11 +270,11 @@ def _dead(state: State, pin: Pin, home: Candidate | None) -> DeadPin | None:
     if home is None:
         return "gone"
     health = state.health[home.name]
+    if home.standing == "LIVE":
+        return "ejected" if health.outlived(pin.bound_ms) else None
     if home.standing == "JOINING" and health.asleep:
         return "asleep"
-    if home.standing == "LIVE" and health.outlived(pin.bound_ms):
-        return "ejected"
-    return _DEAD.get(home.standing)
+    return _DEAD[home.standing]
 
 
 def _spill_cause(home: Candidate, limit_m: int) -> SpillCause | None:

@@ -89,8 +89,9 @@ class Check:
     early: dict[int | None, None] = attrs.field(factory=dict)
 
     def take(self, record: Record, event: Event | None) -> None:
-        kind = type(event)
-        self.past.expect(record)
+        kind, past = type(event), self.past
+        if record.version != past.state.position + 1:
+            past.expect(record)
         if self.orphans_due and kind is not Orphaned:
             self._ending(record, f"{_names(record.stream, self.open)} should be Orphaned here")
         if event is not None:
@@ -102,9 +103,9 @@ class Check:
             look = _LOOKS.get(kind)
             if look is not None:
                 look(self, record, event)
-        self.past.fold_next(record, event)
+        past.fold_next(record, event)
         if isinstance(event, Gap) and event.state is not None:
-            self.open = dict.fromkeys(self.past.state.load.flights)
+            self.open = dict.fromkeys(past.state.load.flights)
 
     def _pin_event(self, record: Record, event: Event) -> None:
         """The decision's own pin events follow it at once, in the order they were decided."""

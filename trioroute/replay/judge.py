@@ -54,15 +54,17 @@ class Judge:
         return bool(page)
 
     def _judge(self, rows: list[Record]) -> None:
-        good = None
+        good, judged = None, 0
+        checks, event_of = self.checks, self.source.event
         try:
             for record in rows:
-                check = self.checks.get(record.stream) or self._first_of(record)
+                check = checks.get(record.stream) or self._first_of(record)
                 if check is not None:
-                    check.take(record, self.source.event(record))
-                    self.result.events += 1
+                    check.take(record, event_of(record))
+                    judged += 1
                 good = record
         finally:
+            self.result.events += judged
             if good is not None:
                 self.result.head = Head(good.seq, good.chain)
 
