@@ -41,8 +41,10 @@ except ImportError:  # likewise; one that takes no body leaves them all to the s
         def __init_subclass__(cls, **_):
             pass
 
-        def __init__(self, **fields):
-            for name in type(self).__annotations__:
+        def __init__(self, *placed, **fields):
+            names = list(type(self).__annotations__)
+            fields |= zip(names, placed)
+            for name in names:
                 value = fields[name] if name in fields else getattr(type(self), name)
                 setattr(self, name, value)
 
@@ -81,7 +83,12 @@ except ImportError:  # likewise; one that takes no body leaves them all to the s
         to_builtins=plain,
     )
     module("msgspec.json", Decoder=Decoder, Encoder=Encoder)
-    module("msgspec.structs", astuple=lambda one: (*vars(one).values(),), fields=fields)
+    module(
+        "msgspec.structs",
+        astuple=lambda one: (*vars(one).values(),),
+        fields=fields,
+        replace=lambda one, **changed: type(one)(**{**vars(one), **changed}),
+    )
 """
 
 

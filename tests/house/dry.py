@@ -28,14 +28,16 @@ _TAKES_ORDER = frozenset(_BUILDS | _WALKS | {"from_iterable"})
 
 
 def foreign_imports(source: Source) -> Iterator[str]:
-    """Imports of anything but lower dry code, attrs, the codec's three, and a short list."""
+    """Imports of anything but lower dry code, attrs, structs, the codec's, and a short list."""
     own = own_part(source)
     for node, module in imports(source):
         allowed = {"attrs", *STANDARD}
+        if own in ("events", "policy"):
+            allowed |= {"msgspec", "msgspec.structs"}  # structs
         if source.where == CODEC:
             allowed |= {"cattrs", "cattrs.errors", "cattrs.fns", "cattrs.gen", "orjson"}
         if source.where == FLAT:
-            allowed |= {"msgspec", "msgspec.json", "msgspec.structs"}
+            allowed.add("msgspec.json")
         if own == "router":
             # attrs and nothing else: what the log is offered, and how it refuses
             allowed |= {"eventlog.record", "eventlog.errors"}

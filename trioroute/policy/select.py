@@ -6,7 +6,7 @@ Composite scores, consistent hashing and "never rebind" lost: see RULES 1 for wh
 
 from typing import Literal
 
-import attrs
+from msgspec import Struct
 
 from trioroute.events.words import DeadPin, PinKind, Reason, SpillCause
 from trioroute.policy.candidates import Candidate, look
@@ -18,9 +18,8 @@ Verdict = Literal["chosen", "wait", "unhealthy", "unknown_model", "exhausted"]
 """``wait``: only full replicas (RULES 4.7); ``exhausted``: a retry that has tried them all."""
 
 
-@attrs.define(slots=True)
-class PinLook:
-    """The pin that step 4 looked at. ``dead`` and ``spill`` say why it was not usable. Not frozen
+class PinLook(Struct, gc=False):
+    """The pin that step 4 looked at. ``dead`` and ``spill`` say why it was not usable. A struct
     for the same reason as ``Candidate``.
     """
 
@@ -35,13 +34,12 @@ class PinLook:
     bound_by: int
 
 
-@attrs.define(slots=True)
-class Weighed:
+class Weighed(Struct, gc=False):
     """What a candidate of ``least-work`` would have to do, in tokens (RULES 9).
 
     ``damage_m``: what one uncached token costs in thousandths, to this request and to the others.
     ``promised`` was sent before and is not computed yet, ``batch`` stands for the ``present``
-    requests, ``expected`` for what the other ``conversations`` there will bring. Not frozen either.
+    requests, ``expected`` for what the other ``conversations`` there will bring. A struct too.
     """
 
     name: str
@@ -56,11 +54,10 @@ class Weighed:
     total: int
 
 
-@attrs.define(slots=True)
-class Choice:
+class Choice(Struct, gc=False):
     """A decision and the trace of its steps; the tuples keep the pool's order.
 
-    ``weighed`` is of ``least-work`` only, and follows ``no_wait``. Not frozen either.
+    ``weighed`` is of ``least-work`` only, and follows ``no_wait``. A struct too.
     """
 
     verdict: Verdict
@@ -81,8 +78,7 @@ class Choice:
         return chosen is not None and chosen.standing == "LIVE"
 
 
-@attrs.define(slots=True)
-class Field:
+class Field(Struct, gc=False):
     """What is left of a pool when health and limits had their say; ``free`` is never empty."""
 
     pool: tuple[Candidate, ...]

@@ -5,6 +5,7 @@ Rows that are damaged, or ends that are not one a dispatch, are findings as they
 """
 
 import attrs
+from msgspec.structs import replace
 
 from eventlog.record import Record
 from trioroute.events import Checked, Dispatched, Event
@@ -113,7 +114,7 @@ def _told(one: _Taken) -> tuple[str, str]:
         return "fields", "the same choice, told in other fields"
     if now is None:  # the decision is the same, what became of its pins is not
         return kind, cause_of(kind, (_EMPTY, one.recorded), (_EMPTY, one.again))
-    before = attrs.evolve(
+    before = replace(
         now,
         verdict="chosen",
         replica=was.replica,
