@@ -10,6 +10,7 @@ import pytest
 
 import trioroute.replay.ahead as ahead
 from eventlog.bare import Bare
+from eventlog.errors import StoreFailed
 from eventlog.reading import SqliteReader
 from eventlog.record import Record
 from eventlog.sqlite import SegmentLimits, SqliteStore
@@ -128,3 +129,25 @@ def test_a_busy_day_of_a_replica_is_told_alike_row_by_row(monkeypatch: pytest.Mo
     told = tell_replica(source, "c")
     monkeypatch.setattr(ahead, "plain_runs", none_plain)
     assert tell_replica(source, "c") == told
+
+
+@pytest.mark.parametrize("readers", [0, 2])
+def test_what_comes_before_the_first_part_is_done_once_and_its_error_is_told(
+    stored: Path, readers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "PART_ROWS", 150)
+    done: list[str] = []
+
+    def fails() -> None:
+        raise StoreFailed("log", "gone")
+
+    with SqliteReader.open(stored) as reader:
+        source = Source(reader)
+        end = source.last().seq
+        told = ahead.parts(source, 0, end, readers, lambda: done.append("begun"))
+        assert next(told).until == 150
+        assert done == ["begun"]
+        assert [part.until for part in told][-1] == end
+        assert done == ["begun"]
+        with pytest.raises(StoreFailed):
+            list(ahead.parts(source, 0, end, readers, fails))

@@ -40,19 +40,53 @@ class Part:
     rows: list[Run | Record | Hole]
 
 
-def parts(source: Source, after: int, until: int, readers: int | None = None) -> Iterator[Part]:
-    """The rows with ``after < seq <= until``. ``readers``: how many processes read them, 0 for this
-    one alone, None for as many as there are cores to use, where there are rows enough.
+@attrs.define
+class _Once:
+    """Is done once, however often; what it raises is kept for who can tell it."""
 
-    Raises what the reader raises but LogDamaged, which is told as ``Hole``.
+    work: Callable[[], None]
+    done: bool = False
+    error: Exception | None = None
+
+    def __call__(self) -> None:
+        if not self.done:
+            self.done = True
+            try:
+                self.work()
+            except Exception as error:
+                self.error = error
+
+    def check(self) -> None:
+        """It is done, or raises what it raised."""
+        self()
+        if self.error is not None:
+            raise self.error
+
+
+def parts(
+    source: Source,
+    after: int,
+    until: int,
+    readers: int | None = None,
+    before: Callable[[], None] = lambda: None,
+) -> Iterator[Part]:
+    """The rows with ``after < seq <= until``. ``readers``: how many processes read them, 0 for this
+    one alone, None for as many as there are cores to use, where there are rows enough. ``before``
+    is called before the first part is given, as those processes start.
+
+    Raises what ``before`` raises, and what the reader raises but LogDamaged, which is told as
+    ``Hole``.
     """
     if readers is None:
         readers = free_cores(source) if until - after >= WORTH_ROWS else 0
+    once = _Once(before)
     if readers:
         spans = ((begin, min(begin + PART_ROWS, until)) for begin in range(after, until, PART_ROWS))
-        for part in in_order(source, read_part, spans, readers):
+        for part in in_order(source, read_part, spans, readers, once):
+            once.check()
             yield part
             after = part.until
+    once.check()
     while after < until:
         last = min(after + PART_ROWS, until)
         yield read_part(source, after, last)

@@ -46,7 +46,9 @@ def tell_all(source: Source, stream: str, numbers: Collection[int]) -> list[Told
     """Explain several decisions of one router with a single fold. Raises NotFound, CannotRead."""
     wanted = {number: dispatch_at(source, stream, number) for number in sorted(numbers)}
     told: list[Told] = []
-    past = source.past_before(wanted[min(wanted)])
+    first = wanted[min(wanted)]
+    past = source.past_before(first)
+    source.fold_before_row(past, first)
     for record in source.stream(stream, past.state.position, max(wanted)):
         event = source.event(record)
         if record.version in wanted and isinstance(event, Dispatched):

@@ -26,11 +26,7 @@ def tell_moment(source: Source, at_ms: int) -> list[Moment]:
         raise NotFound(f"nothing is known of {local_iso(at_ms)}: the log begins at {begins}")
     fold = source.fold_before(until + 1)
     pasts = {stream: Past(stream, state) for stream, state in fold.states.items()}
-    for record in source.records(fold.head.seq, until):
-        past = pasts.get(record.stream)
-        if past is None:
-            past = pasts[record.stream] = Past(record.stream)
-        past.fold(record, source.event(record))
+    source.fold_rows(pasts, fold.head.seq, until)
     return [_moment(stream, past.state, at_ms) for stream, past in pasts.items()]
 
 

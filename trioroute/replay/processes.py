@@ -97,10 +97,15 @@ def _deaf() -> Iterator[None]:
 
 
 def in_order(
-    source: Source, work: Callable[..., _T], jobs: Iterable[tuple[Any, ...]], processes: int
+    source: Source,
+    work: Callable[..., _T],
+    jobs: Iterable[tuple[Any, ...]],
+    processes: int,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Generator[_T, None, None]:
     """What ``work(source, *job)`` gives for each job, in their order; ``source`` is one that the
-    process has for itself. Close it where not all is taken: the processes end then.
+    process has for itself. Close it where not all is taken: the processes end then. ``meanwhile``
+    is called while they start, which takes half a second, and raises nothing that is caught here.
 
     Ends early where processes cannot be started or are killed, or a job raises LogError or OSError:
     the rest is for the caller.
@@ -119,8 +124,12 @@ def in_order(
         for job in jobs:
             with _deaf():
                 waiting.append(pool.submit(_work, work, job))
-            if len(waiting) >= AHEAD * processes:
-                yield waiting.popleft().result()
+            if len(waiting) < AHEAD * processes:
+                continue
+            if meanwhile is not None:
+                meanwhile()
+                meanwhile = None
+            yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
     except (BrokenProcessPool, OSError, LogError):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 
 import attrs
 
+from eventlog.bare import read_bare
 from eventlog.errors import LogDamaged
 from eventlog.record import Record
 from eventlog.snapshots import Snapshots
@@ -185,6 +186,37 @@ class Source:
         state = self.fold_before(record.seq).states.get(record.stream)
         return Past(record.stream) if state is None else Past(record.stream, state)
 
+    def fold_before_row(self, past: "Past", record: Record) -> None:
+        """Fold all rows of a router from its ``past`` up to before ``record``, which is then its
+        next row. Raises CannotRead, and what the reader raises."""
+        begin = self.reader.read_stream(past.stream, past.state.position, 1)
+        if begin:
+            pasts = {past.stream: past}
+            self.fold_rows(pasts, begin[0].seq - 1, record.seq - 1, past.stream)
+        past.expect(record)
+
+    def fold_rows(
+        self, pasts: "dict[str, Past]", after: int, until: int, stream: str | None = None
+    ) -> None:
+        """Fold the rows with ``after < seq <= until`` into the pasts of their routers, or only
+        those of one: as ``Past.fold`` of each, in less time. Raises CannotRead, and what the reader
+        raises."""
+        while after < until and (page := read_bare(self.reader, after, min(PAGE, until - after))):
+            for seq, of, version, kind, schema, at_ms, body in page:
+                if seq > until or stream not in (None, of):
+                    continue
+                past = pasts.get(of)
+                if past is None:
+                    past = pasts[of] = Past(of)
+                try:
+                    if version != past.state.position + 1:
+                        raise CannotRead(past.hole(version))
+                    apply(past.state, version, at_ms, decode(kind, schema, body))
+                except UnreadableEvent:  # said properly, or passed over
+                    record = Record(seq, of, version, kind, schema, at_ms, 0, body, b"")
+                    past.fold(record, self.event(record))
+            after = page[-1][0]
+
     def event(self, record: Record) -> Event | None:
         """The event of a row; None for one that this release does not know (lenient only).
 
@@ -235,10 +267,11 @@ class Past:
     def expect(self, record: Record) -> None:
         """Raise CannotRead, saying what is missing, unless ``record`` is the next row."""
         if record.version != self.state.position + 1:
-            raise CannotRead(self._hole(record))
+            raise CannotRead(self.hole(record.version))
 
-    def _hole(self, record: Record) -> str:
-        found = decision_name(self.stream, record.version)
+    def hole(self, version: int) -> str:
+        """What is missing where row ``version`` comes next."""
+        found = decision_name(self.stream, version)
         if self.state.position == 0:
             return (
                 f"the log begins at {found}: what went before it is in an earlier segment (give "

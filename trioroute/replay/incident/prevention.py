@@ -69,9 +69,7 @@ class Prover:
             past = self.source.past_before(record)
         self._spend(record.version - 1 - past.state.position)
         self._pasts[record.stream] = past
-        for row in self.source.stream(record.stream, past.state.position, record.version - 1):
-            past.fold(row, self.source.event(row))
-        past.expect(record)
+        self.source.fold_before_row(past, record)
         return past
 
     def state(self, record: Record) -> State:

@@ -62,8 +62,7 @@ def tell_incident(
     if retired:
         place = f"seq {oldest.seq}, {local_iso(oldest.at_ms)}"
         walk.story.note(f"the log begins at {place}: what was before is not in it")
-    walk.begin(first, from_ms)
-    for part in parts(source, first, until, readers):
+    for part in parts(source, first, until, readers, lambda: walk.begin(first, from_ms)):
         walk.take_part(part)
         if progress is not None:
             progress(part.until - first, until - first)
@@ -83,11 +82,7 @@ class _Walk:
         fold = self.source.fold_before(first + 1)
         pasts = {stream: Past(stream, state) for stream, state in fold.states.items()}
         try:
-            for record in self.source.records(fold.head.seq, first):
-                past = pasts.get(record.stream)
-                if past is None:
-                    past = pasts[record.stream] = Past(record.stream)
-                past.fold(record, self.source.event(record))
+            self.source.fold_rows(pasts, fold.head.seq, first)
         except (CannotRead, LogDamaged) as error:
             self.story.note(f"what was before the span cannot be told: {_briefly(error)}")
             pasts = {}
