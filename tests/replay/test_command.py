@@ -197,3 +197,14 @@ def test_since_and_until_are_for_some_questions_only(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "nothing is told of 'aa' since 2" in result.stderr
     assert "did you mean 'a'?" in result.stderr
+
+
+def test_a_column_of_times_says_when_they_are_utc(log: Path) -> None:
+    for question in (
+        ("--last", "3"),
+        ("--requests", "-1h"),
+        ("--replica", "a"),
+        ("--session", "s3"),
+    ):
+        assert "time (UTC)" in run(log, *question, "--utc").stdout
+        assert "time (UTC)" not in run(log, *question).stdout

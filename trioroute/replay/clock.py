@@ -40,6 +40,11 @@ def _zone() -> tzinfo | None:
     return UTC if _IN_UTC.get() else None
 
 
+def time_heading() -> str:
+    """Over a column of times without their offset."""
+    return "time (UTC)" if _IN_UTC.get() else "time"
+
+
 def utc_iso(at_ms: int) -> str:
     """``2026-03-01T13:00:00.250Z``."""
     at = EPOCH + timedelta(milliseconds=at_ms)

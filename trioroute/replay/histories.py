@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trioroute.policy.explain import count
-from trioroute.replay.clock import ago, local_iso, span
+from trioroute.replay.clock import ago, local_iso, span, time_heading
 from trioroute.replay.present import replica_table, say, table
 from trioroute.replay.told import (
     DecisionRow,
@@ -30,7 +30,8 @@ def decision_table(rows: Iterable[DecisionRow], now_ms: int, width: int = WIDE) 
     """One line a decision, whatever the width: what it is short for, ``--decision`` tells."""
     wide = width >= WIDE
     names = (*_ALWAYS, *_IF_WIDE) if wide else _ALWAYS
-    made = table(*names, right=("weight", "attempt", "ttfb"))
+    headings = [time_heading() if name == "time" else name for name in names]
+    made = table(*headings, right=("weight", "attempt", "ttfb"))
     for column in made.columns:
         column.no_wrap, column.overflow = True, "ellipsis"
     for row in rows:
@@ -60,7 +61,9 @@ def present_listed(console: Console, told: Listed) -> None:
     found = plural(len(told.requests) + told.left_out, "attempt or refusal", "attempts or refusals")
     between = f"{local_iso(told.from_ms)[:23]} to {local_iso(told.to_ms)[:23]}"
     say(console, f"{found}, {between}{chosen}", "bold")
-    made = table("time", "request", "decision", "replica", "reason", "model", "key", "ended")
+    made = table(
+        time_heading(), "request", "decision", "replica", "reason", "model", "key", "ended"
+    )
     for column in made.columns:
         column.no_wrap, column.overflow = True, "ellipsis"
     for row in told.requests:
@@ -90,7 +93,7 @@ def _ended(row: RequestRow) -> str:
 
 
 def _lines(lines: Iterable[Line]) -> Table:
-    made = table("time", "at", "what")
+    made = table(time_heading(), "at", "what")
     for line in lines:
         times = f" (x{line.times})" if line.times > 1 else ""
         made.add_row(local_iso(line.at_ms)[:23], line.place, Text(line.text + times))
