@@ -2,12 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import attrs
 
-from eventlog.bare import read_bare
+from eventlog.bare import Bare, bare
 from eventlog.errors import LogDamaged
+from eventlog.reading import SqliteReader
 from eventlog.record import Record
 from eventlog.snapshots import Snapshots
 from eventlog.store import LogReader
@@ -201,7 +202,7 @@ class Source:
         """Fold the rows with ``after < seq <= until`` into the pasts of their routers, or only
         those of one: as ``Past.fold`` of each, in less time. Raises CannotRead, and what the reader
         raises."""
-        while after < until and (page := read_bare(self.reader, after, min(PAGE, until - after))):
+        while after < until and (page := self._bare(after, min(PAGE, until - after))):
             for seq, of, version, kind, schema, at_ms, body in page:
                 if seq > until or stream not in (None, of):
                     continue
@@ -216,6 +217,10 @@ class Source:
                     record = Record(seq, of, version, kind, schema, at_ms, 0, body, b"")
                     past.fold(record, self.event(record))
             after = page[-1][0]
+
+    def _bare(self, after: int, limit: int) -> Sequence[Bare]:
+        rows = self.reader.read_bare(after, limit) if isinstance(self.reader, SqliteReader) else []
+        return rows or [bare(row) for row in self.reader.read(after, limit)]
 
     def event(self, record: Record) -> Event | None:
         """The event of a row; None for one that this release does not know (lenient only).
