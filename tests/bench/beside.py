@@ -1,10 +1,13 @@
 """What a replay costs the router whose log it reads: ``python -m tests.bench.beside [TURNS]``.
 
 One router with its defaults, an open load of 200 requests a second, and questions asked of its
-log again and again, in turns with as long a time without any. The router has one CPU for itself;
-replay, the load and the engines share the other. Prints CPU time per request and the p50 and p99 of
-the latency of both, and their ratio turn by turn. Compare with the busy loop, which reads no log:
-it takes as much of the CPU that the load and the engines answer on.
+log again and again, in turns with as long a time without any, and with a busy loop that reads no
+log. The router has one CPU for itself; replay, the load and the engines share the other.
+
+Prints CPU time per request and the p50 and p99 of the latency, with the ratio turn by turn to the
+time alone and to the busy loop. The CPU time beside the busy loop is the one to trust: a neighbour
+that is busy with anything takes caches and clock from the router, as others on the machine do, and
+latency also tells what the load and the engines waited for.
 """
 
 import sys
@@ -34,9 +37,7 @@ QUESTIONS = {
     "--incident": ("--incident", "-1h"),
     "--replica": ("--replica", "replica1"),
     "--watch": ("--watch",),
-    "busy loop": (),
 }
-"""The last one asks nothing: what any program costs that is busy on the other CPU."""
 
 BUSY = (sys.executable, "-c", "import os\nos.nice(10)\nwhile True: pass")
 
@@ -70,29 +71,43 @@ def figures(outcome: Outcome) -> tuple[float, float, float]:
     return outcome.cpu_s * 1e6 / outcome.done, latency.p50 / 1000, latency.p99 / 1000
 
 
+def figures_of(
+    standing: Standing, cpu: int | None, words: tuple[str, ...] | None, codes: list[int]
+) -> tuple[float, float, float]:
+    """Of one turn with a question, without words the busy loop, or with nothing beside it."""
+    if words is None:
+        return figures(standing.load(LOAD))
+    with asked(standing, cpu, words) as ended:
+        found = figures(standing.load(LOAD))
+    codes += ended
+    return found
+
+
 def measure(standing: Standing, name: str, turns: int, cpu: int | None) -> None:
-    alone, beside = [], []
-    answers = 0
+    """A turn is all three, each time in another order."""
+    ways = {"alone": None, "busy loop": (), name: QUESTIONS[name]}
+    told: dict[str, list[tuple[float, float, float]]] = {way: [] for way in ways}
+    codes: list[int] = []
     for number in range(turns):
-        for asking in (True, False) if number % 2 else (False, True):
-            if asking:
-                with asked(standing, cpu, QUESTIONS[name]) as codes:
-                    beside.append(figures(standing.load(LOAD)))
-                answers += len(codes)
-                if any(code > 0 for code in codes):
-                    sys.stdout.write(f"{name}: exit codes {codes}\n")
-            else:
-                alone.append(figures(standing.load(LOAD)))
+        order = list(ways)[number % 3 :] + list(ways)[: number % 3]
+        for way in order:
+            told[way].append(figures_of(standing, cpu, ways[way], codes if way == name else []))
+    if any(code > 0 for code in codes):
+        sys.stdout.write(f"{name}: exit codes {codes}\n")
     for place, unit in enumerate(("CPU us/request", "p50 ms", "p99 ms")):
-        ratios = [
-            with_[place] / without[place] for with_, without in zip(beside, alone, strict=True)
-        ]
-        sys.stdout.write(
-            f"{name:<11} {unit:<15} alone {median(one[place] for one in alone):8.2f}   beside "
-            f"{median(one[place] for one in beside):8.2f}   ratio {median(ratios):5.3f}   "
-            f"({min(ratios):.3f} to {max(ratios):.3f}; {answers} answers)\n"
+        columns = {way: [one[place] for one in rows] for way, rows in told.items()}
+        medians = "   ".join(f"{way} {median(rows):8.2f}" for way, rows in columns.items())
+        ratios = "   ".join(
+            f"to {way} {_ratios(columns[name], columns[way])}" for way in ("alone", "busy loop")
         )
+        sys.stdout.write(f"{unit:<15} {medians}   {ratios}   ({len(codes)} answers)\n")
         sys.stdout.flush()
+
+
+def _ratios(of: list[float], to: list[float]) -> str:
+    """The median of the ratios turn by turn, with the least and the greatest."""
+    ratios = [one / other for one, other in zip(of, to, strict=True)]
+    return f"{median(ratios):5.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
 
 
 def main(turns: int) -> None:
