@@ -13,7 +13,7 @@ class Candidate(Struct, gc=False):
     """One replica with everything the five steps ask of it, loads in thousandths.
 
     Nobody changes one. A struct, because a decision makes one for a replica or two, and an attrs
-    class takes three times as long.
+    class takes twice as long.
 
     ``queueing`` names why step 2 passes it over (``queue``, ``busy``, ``stalled``), ``""`` if it
     does not; ``full``: at its limit of requests in flight, so it cannot be chosen at all.

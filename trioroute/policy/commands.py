@@ -1,6 +1,6 @@
 """What the world asks of the core. Whatever is not deterministic is already a value in here.
 
-Nobody changes one. Those of each request are not frozen, because that doubles what making and
+Nobody changes one. Those of each request are not frozen, because that trebles what making and
 reading one costs.
 """
 
