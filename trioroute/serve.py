@@ -7,6 +7,7 @@ store -> recover -> journal -> Started, Orphaned, Configured, replicas
 import gc
 import logging
 import resource
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
@@ -57,6 +58,11 @@ ADMIN_CONNECTIONS_MIN, ADMIN_CONNECTIONS_MAX = 64, 256
 
 ADMIN_BODY_BYTES = 1 << 20
 GC_THRESHOLD = 50_000
+TURN_S = 0.0005
+"""How long a thread may go on while another waits for the interpreter: Python's own 5 ms is what
+the loop is to take at most for everything. With an explanation being made in a thread, a sleep of
+the loop ends 1 ms late in the middle, not 6; and a commit is known to be durable that much sooner,
+which saves the loop turns under full load."""
 
 
 async def tick(parts: Parts) -> None:
@@ -192,7 +198,7 @@ async def _serve(
                 tls=admin_tls,
             )
         )
-        _settle_memory()
+        _settle_process()
         async with trio.open_nursery() as data_nursery:
             api = await data_nursery.start(
                 partial(
@@ -257,11 +263,13 @@ def connections_within(descriptors: int) -> tuple[int, int]:
     return min(CONNECTIONS_MAX, max(1, left // DESCRIPTORS_PER_CONNECTION)), admin
 
 
-def _settle_memory() -> None:
-    """What was made until now stays: the collector need not look at it again and again."""
+def _settle_process() -> None:
+    """What was made until now stays: the collector need not look at it again and again. And the
+    loop is not kept waiting by a thread beside it."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 20, 50)
+    sys.setswitchinterval(TURN_S)
 
 
 def raise_file_limit() -> None:

@@ -241,8 +241,8 @@ async def site(
     environ = environ or {}
     async with AsyncExitStack() as stack:
         patched = stack.enter_context(pytest.MonkeyPatch.context())
-        # What pytest holds is not the router's to look through and to freeze.
-        patched.setattr(serve, "_settle_memory", lambda: None)
+        # What pytest holds is not the router's to look through and to freeze, nor are its threads.
+        patched.setattr(serve, "_settle_process", lambda: None)
         nursery = await stack.enter_async_context(trio.open_nursery())
         for name, stub in zip(NAMES, stubs, strict=False):
             stub.name = name
