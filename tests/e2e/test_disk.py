@@ -69,7 +69,7 @@ def test_replay_counts_each_request_of_a_full_disk_once(fleet: Fleet, tmp_path: 
     total = told.total
     assert (total.requests, total.failed, total.refused) == (len(statuses), 0, 4)
     assert {one.got for one in told.harmed} == {"503 log_stalled"}
-    assert all(one.decision is not None for one in told.harmed)
+    assert sum(one.decision is not None for one in told.harmed) == 1, "later ones got no replica"
     assert "log stalled" in [one.name for one in told.phases]
     assert told.first_cause is not None
     assert told.first_cause.kind == "log"

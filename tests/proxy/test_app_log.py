@@ -95,6 +95,21 @@ async def test_a_log_that_stalls_is_503_and_the_replica_is_let_go_of(body: Any) 
         assert rig.router.state.health["a"].request_failures == 0
 
 
+async def test_once_a_request_gave_up_on_the_log_no_replica_works_for_the_next_ones() -> None:
+    store = HeldStore()
+    async with whole(always(GOOD), store=store, threaded=True, log={"gate_wait_ms": 100}) as rig:
+        await settled(rig)
+        store.open.clear()
+        assert stalled(await rig.ask())
+        assert [stalled(await rig.ask()) for _ in range(3)] == [True] * 3
+        assert heads(rig.replicas[0])() == 1
+        await rig.quiet()
+        store.open.set()
+        await settled(rig)
+        assert (await rig.ask()).status == 200
+        assert [one.code for one in await rig.events(e.Refused)] == ["log_stalled"] * 4
+
+
 @pytest.mark.parametrize("body", [None, STREAMED])
 async def test_serve_lets_a_response_go_that_the_log_could_not_take_in_time(body: Any) -> None:
     store = HeldStore()

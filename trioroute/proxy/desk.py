@@ -26,6 +26,8 @@ from trioroute.policy.commands import Arrive
 from trioroute.policy.retry_budget import RetryBudget
 from trioroute.proxy.bodies.reader import BodyReader
 from trioroute.proxy.ending import Ending
+from trioroute.proxy.errors import RouterError
+from trioroute.proxy.gate import LOG_STALLED, Gate
 from trioroute.proxy.keyring import Keyring
 from trioroute.proxy.line import Line
 from trioroute.proxy.pump import Pump
@@ -53,6 +55,8 @@ _MAKES_ROOM: frozenset[type] = frozenset(
     }
 )
 """After these a waiting request may find a replica, or learn that there is none to wait for."""
+
+SHUTTING_DOWN = RouterError("shutting_down", "this router is shutting down", None, 1)
 
 
 class AccessNotes(Protocol):
@@ -93,6 +97,7 @@ class Desk:
     keys: Keyring = attrs.field(factory=Keyring)
     bodies: BodyReader = attrs.field(factory=BodyReader)
     pump: Pump = attrs.field(init=False)
+    gate: Gate = attrs.field(init=False)
     stopping: bool = False
     in_use: dict[str, int] = attrs.field(factory=dict)
     """Request ids under way, so that no two requests give an engine the same one."""
@@ -100,6 +105,7 @@ class Desk:
     def __attrs_post_init__(self) -> None:
         self.router.listeners.append(self._after)
         self.pump = Pump(self.now_ms)
+        self.gate = Gate(self.journal)
 
     @property
     def settings(self) -> InForce:
@@ -115,6 +121,14 @@ class Desk:
                 self.upstreams.distrust(event.replica)
             elif isinstance(event, ReplicaLeft):
                 self.upstreams.forget(event.replica)
+
+    def turned_away(self, *, begun: bool) -> RouterError | None:
+        """Why a request gets no replica now, or no further one where it has ``begun``."""
+        if self.stopping and not begun:
+            return SHUTTING_DOWN
+        if self.gate.stalled and self.settings.log.on_failure == "refuse":
+            return LOG_STALLED
+        return None
 
     def end(self, ending: Ending) -> None:
         """Log how a dispatch ended and give its weight back. Plain, so it works while cancelled."""

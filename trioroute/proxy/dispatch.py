@@ -13,6 +13,7 @@ from trioroute.events.words import Blame, Outcome
 from trioroute.proxy.attempt import Attempt
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.first_event import is_event_stream, is_plain, read_first
+from trioroute.proxy.gate import LOG_STALLED
 from trioroute.proxy.headers import to_upstream
 from trioroute.proxy.passage import Chosen, Passage
 from trioroute.proxy.relay import Relay
@@ -226,9 +227,8 @@ class AttemptRun(Attempt):
             self.ending.settle("unknown", "timeout", "router")
         self.ending.moves_on = True
         self.answer = None
-        await self.passage.refuse(
-            RouterError("log_stalled", "the event log could not be written in time", None, 1)
-        )
+        self.desk.gate.give_up()
+        await self.passage.refuse(LOG_STALLED)
 
     async def _gate_that_serves(self, number: int, wait_ms: int) -> bool:
         """The same with ``log.on_failure`` = ``serve``: what takes too long is counted, and goes

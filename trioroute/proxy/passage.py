@@ -132,12 +132,11 @@ class Passage:
         assert self.profile is not None
         desk = self.desk
         self.attempt += 1
+        turned_away = desk.turned_away(begun=self.attempt > 1)
+        if turned_away is not None:
+            await self.refuse(turned_away)
+            return None
         if self.attempt == 1:
-            if desk.stopping:
-                await self.refuse(
-                    RouterError("shutting_down", "this router is shutting down", None, 1)
-                )
-                return None
             desk.budget.request(desk.now_ms())
         decided = None if desk.line.forms(self.profile.model) else self._decide()
         if decided is None:
