@@ -12,6 +12,7 @@ from eventlog.errors import LogDamaged, LogMissing, StoreFailed
 from eventlog.record import Head
 from eventlog.segments import SegmentFile, SegmentReader, list_segments, sqlite_errors
 from eventlog.sqlite_segment import DRAFT, is_sealed, make_segment, remove_file, sync_directory
+from eventlog.targets import held, refuse_the_log
 
 
 @attrs.frozen
@@ -26,12 +27,18 @@ def copy_log(log: Path, target: Path) -> Copied:
     """Copy every segment of ``log`` into the directory ``target``, which is a log then.
 
     Closed segments are copied once. The open one is copied as it is at one moment, with SQLite's
-    backup, and again the next time. Each appears whole. Raises LogMissing, StoreFailed, LogDamaged,
-    OSError.
+    backup, and again the next time. Each appears whole. Nobody else writes to ``target`` meanwhile.
+    Raises LogMissing, TargetIsLog, TargetTaken, StoreFailed, LogDamaged, OSError.
     """
     if not log.is_dir() or not list_segments(log):
         raise LogMissing(log)
+    refuse_the_log(log, target)
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with held(target):
+        return _copy_all(log, target)
+
+
+def _copy_all(log: Path, target: Path) -> Copied:
     new: list[Path] = []
     there: list[Path] = []
     done = 0
@@ -87,11 +94,12 @@ def _back_up(source: Path, target: Path) -> None:
 def copy_into_one_file(log: Path, target: Path, views: Mapping[str, str]) -> int:
     """All rows of a log in one new SQLite file with ``views`` over all of them; how many rows.
 
-    Raises LogMissing, StoreFailed, LogDamaged, FileExistsError, OSError.
+    Raises LogMissing, TargetIsLog, StoreFailed, LogDamaged, FileExistsError, OSError.
     """
     files = list_segments(log) if log.is_dir() else []
     if not files:
         raise LogMissing(log)
+    refuse_the_log(log, target)
     if target.exists():
         raise FileExistsError(f"{target} is there already: give a name that is free")
     draft = target.with_name(target.name + ".part")

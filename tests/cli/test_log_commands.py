@@ -133,7 +133,7 @@ def test_export_writes_a_line_a_row_that_any_reader_of_json_takes(log: Path) -> 
     assert rows[-1]["chain"] == head["chain"]
     assert rows[0]["at"].endswith("Z")
     assert all(isinstance(row["body"], dict) for row in rows)
-    target = log / "out.jsonl"
+    target = log.parent / "out.jsonl"
     assert run("export", log, "--output", target).exit_code == 0
     assert target.read_text().splitlines() == lines
 

@@ -1,5 +1,7 @@
 """Segments, retention and archive of a running router: what a reload changes, what they do then."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -61,3 +63,30 @@ def test_a_reload_makes_segments_smaller_archives_them_and_lets_the_oldest_go(
 
 def upkeep(name: str, task: str, label: str = "") -> str:
     return f'trioroute_log_upkeep_{name}{{{label}task="{task}"}}'
+
+
+def test_a_live_log_is_not_copied_onto_itself(fleet: Fleet) -> None:
+    fleet.engine("--decode-tokens-per-s=5000", "--prefill-tokens-per-s=1000000")
+    router = fleet.router(log_sync="normal").ready()
+
+    def ask() -> None:
+        asked = httpx.post(router.url + "/v1/chat/completions", json=chat(max_tokens=1))
+        assert asked.status_code == 200
+
+    ask()
+    trioroute = [sys.executable, "-m", "trioroute"]
+    segment = router.log / "log-1.sqlite"
+    for words in (
+        ["log", "archive", router.log, router.log],
+        ["log", "archive", router.log, router.log / "sub"],
+        ["log", "archive", router.log, segment, "--one-file"],
+        ["log", "export", router.log, "--output", segment],
+        ["replay", router.log, "--incident", "-1h", "--html", segment],
+    ):
+        command = [*trioroute, *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 2, done.stderr
+        assert "give a place outside of the log's directory" in done.stderr
+        ask()
+    assert router.stop() == 0
+    router.verify()

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from eventlog.targets import refuse_the_log
 from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, Asked
 from trioroute.cli.replay_source import CHECK_FAILED, failures, opened
 from trioroute.replay.clock import times_in_utc
@@ -174,7 +175,7 @@ def replay_command(
     with failures(), times_in_utc(utc), opened(log, lenient) as source:
         found = _answer(question, source, log, asked)
         if html is not None and found.page is not None:
-            _write(html, found.page())
+            _write(log, html, found.page())
         _print(found, as_data=as_data, markdown=markdown)
         if found.behind is not None:
             sys.stdout.flush()
@@ -221,8 +222,9 @@ def _print(found: Answer, *, as_data: bool, markdown: bool) -> None:
         found.show()
 
 
-def _write(file: Path, text: str) -> None:
+def _write(log: Path, file: Path, text: str) -> None:
     try:
+        refuse_the_log(log, file)
         file.write_text(text)
     except OSError as error:
         raise CannotRead(

@@ -9,6 +9,7 @@ import click
 
 from eventlog import Record
 from eventlog.reading import SqliteReader
+from eventlog.targets import refuse_the_log
 from trioroute.cli.failures import warn
 from trioroute.cli.log.chosen import OfReplicas
 from trioroute.cli.log.words import Bar, failures, log_argument
@@ -48,6 +49,8 @@ def export_command(
         if kind not in KINDS:
             raise click.UsageError(f"--kind {kind}: there is no such kind; {', '.join(KINDS)}")
     with failures(), SqliteReader.open(log) as reader:
+        if output is not None:
+            refuse_the_log(log, output)
         head = reader.head().seq
         last = reader.read(head - 1, 1) if head else []
         last_ms = last[0].at_ms if last else 0
