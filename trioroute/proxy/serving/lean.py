@@ -199,12 +199,17 @@ class LeanConnection:
         return gathered.whole()
 
     async def _read_chunks(self, chunks: ChunkedBody, pace: Pace) -> bytes | None:
-        chunks.feed(self._buffer)
-        while not chunks.done:
+        data = self._buffer
+        while True:
+            chunks.feed(data)
+            while chunks.crowded:
+                await trio.lowlevel.checkpoint()
+                chunks.feed(b"")
+            if chunks.done:
+                break
             data = await self._read_body_bytes(pace, 0)
             if not data:
                 return None
-            chunks.feed(data)
         self._buffer = chunks.rest()
         return chunks.body()
 
