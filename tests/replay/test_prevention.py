@@ -87,7 +87,7 @@ def test_nothing_prevents_that_a_replica_refuses_connections() -> None:
     told, once = told_of(rig), "and once is enough (RULES 6.2)"
     assert said(told) == (
         f"no setting of the router prevents that a was ejected: it refused a connection, {once}",
-        "what kept harm small: 1 request was tried again elsewhere (RULES 4.6)",
+        "what kept harm small: 1 request of 1 tried again elsewhere got an answer there (RULES 4.6)",
     )
     assert told.hints == ()
     (one,) = told.prevention

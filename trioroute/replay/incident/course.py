@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import attrs
 
 from trioroute.projections import State
+from trioroute.projections.measure import ROUTABLE
 from trioroute.replay.clock import local_iso
 from trioroute.replay.incident.told import Phase
 
@@ -13,6 +14,7 @@ PHASES_MAX = 500
 
 NORMAL = "normal"
 STALLED = "log stalled"
+OUTAGE = "outage"
 
 
 @attrs.define
@@ -106,8 +108,37 @@ def overloaded(state: State) -> str | None:
     return f"requests wait at every LIVE replica: {', '.join(waits)}" if waits else None
 
 
+def outage_of(state: State) -> str | None:
+    """Which models nobody may be sent to, as replicas that serve them are out of traffic, and why
+    each is; None: there are none. A replica that has only joined does not make an outage."""
+    away = dict[str, str]()
+    for name in state.fleet.replicas:
+        standing = state.standing(name)
+        if standing in ("EJECTED", "DRAINING"):
+            away[name] = {"DRAINING": "draining"}.get(standing, standing)
+        elif standing == "JOINING" and state.health[name].asleep:
+            away[name] = "asleep"
+    if not away:
+        return None
+    up = {name for name in state.fleet.replicas if state.standing(name) in ROUTABLE}
+    models, out = list[str](), dict[str, None]()
+    for model, members in state.fleet.pools.items():
+        names = [one.name for one in members]
+        if up.isdisjoint(names) and any(name in away for name in names):
+            models.append(model)
+            out.update((name, None) for name in names if name in away)
+    if not models:
+        return None
+    whys = {
+        why: [name for name in out if away[name] == why]
+        for why in ("EJECTED", "draining", "asleep")
+    }
+    words = [f"{_names(names)} {why}" for why, names in whys.items() if names]
+    return f"nobody for {_names(models)}: {', '.join(words)}"
+
+
 def phase_of(state: State, struck: Iterable[str]) -> tuple[str, str]:
-    """Name and reason of the phase that the replicas alone make.
+    """Name and reason of the phase that the replicas alone make, but for an outage.
 
     ``struck`` are ejected replicas on which requests of before the eject still run.
     """

@@ -1,6 +1,6 @@
 """The facts of an incident as headed tables of text: what a screen, Markdown and HTML share."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import attrs
 
@@ -86,9 +86,13 @@ def _prevention(told: Incident) -> list[Block]:
     said = [one.text for one in told.prevention if one.harm != "pin"]
     if earlier:
         said.insert(0, "the first cause is before the span: ask from an earlier time for it")
-    if told.total.retried and any(one.setting is None for one in told.prevention):
-        tried = plural(told.total.retried, "request was", "requests were")
-        said.append(f"what kept harm small: {tried} tried again elsewhere (RULES 4.6)")
+    rescued = told.total.rescued
+    if rescued and any(one.setting is None for one in told.prevention):
+        tried = plural(rescued, "request")
+        said.append(
+            f"what kept harm small: {tried} of {told.total.retried} tried again elsewhere got an "
+            "answer there (RULES 4.6)"
+        )
     pins = [one.text for one in told.prevention if one.harm == "pin"]
     if pins:
         said += ["pins were left, by which no request fails:", *pins]
@@ -127,18 +131,33 @@ def _rows(lines: Iterable[Line]) -> tuple[tuple[str, ...], ...]:
 
 
 def _hit(told: Incident) -> Block:
-    columns = ("requests", "failed", "refused", "retried", "delayed")
+    columns = ("requests", "failed", "refused", "retried", "rescued", "delayed")
     rows = [(one.model or "none", one.key or "none", *_numbers(one)) for one in told.hit]
     if len(rows) > 1:
         rows.append(("all", "", *_numbers(told.total)))
-    said = "too few requests of normal phases say what a usual first byte is: delays are not told"
-    if told.usual_ttfb_ms is not None and told.delayed_from_ms is not None:
-        said = (
-            f"delayed: first byte after {span(told.delayed_from_ms)} or more in other than normal "
-            f"phases; in normal phases {span(told.usual_ttfb_ms)} is usual, and "
-            f"{(told.usual_late_m or 0) / 10:.1f} % take as long there"
+    said = tuple(_delays(told))
+    return Block("Who was hit", said, ("model", "key", *columns), tuple(rows), columns)
+
+
+def _delays(told: Incident) -> Iterator[str]:
+    """From when on a first byte is late, model by model."""
+    few = list[str]()
+    for one in told.usual[:FLEET_SHOWN]:
+        if one.usual_ttfb_ms is None or one.delayed_from_ms is None:
+            if one.model is not None:
+                few.append(one.model)
+            continue
+        yield (
+            f"delayed, {one.model or 'no model'}: first byte after {span(one.delayed_from_ms)} or "
+            f"more in other than normal phases; in normal phases {span(one.usual_ttfb_ms)} is "
+            f"usual, and {(one.late_m or 0) / 10:.1f} % take as long there"
         )
-    return Block("Who was hit", (said,), ("model", "key", *columns), tuple(rows), columns)
+    if few or not told.usual:
+        of = f" of {', '.join(few)}" if few else ""
+        yield (
+            f"too few answers{of} in normal phases say what a usual first byte is: its delays are "
+            "not told (?)"
+        )
 
 
 def _harmed(told: Incident) -> list[Block]:
@@ -191,7 +210,8 @@ def words_block(told: Incident, blocks: Iterable[Block]) -> list[Block]:
 
 def _numbers(one: Hit) -> tuple[str, ...]:
     delayed = "?" if one.delayed is None else str(one.delayed)
-    return str(one.requests), str(one.failed), str(one.refused), str(one.retried), delayed
+    counts = (one.requests, one.failed, one.refused, one.retried, one.rescued)
+    return (*map(str, counts), delayed)
 
 
 def _counts(told: Incident) -> Block:

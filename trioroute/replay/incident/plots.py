@@ -13,6 +13,7 @@ REPLICAS_MAX = 24
 # The colours of Okabe and Ito: people with any colour vision tell them apart, on white and black.
 ORANGE, SKY, GREEN, BLUE = "#e69f00", "#56b4e9", "#009e73", "#0072b2"
 VERMILION, PURPLE, GREY, YELLOW = "#d55e00", "#cc79a7", "#8f979f", "#f0e442"
+ROSE = "#ffb3c1"
 
 STATES = {
     "LIVE": GREEN,
@@ -26,6 +27,7 @@ PHASES = {
     "normal": GREEN,
     "eject": VERMILION,
     "reduced capacity": ORANGE,
+    "outage": ROSE,
     "flapping": PURPLE,
     "overload": SKY,
     "log stalled": BLUE,

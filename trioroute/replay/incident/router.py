@@ -9,14 +9,14 @@ from eventlog.record import Record
 from trioroute import events as e
 from trioroute.projections import State, apply
 from trioroute.replay.clock import span
-from trioroute.replay.incident.course import NORMAL, STALLED, Course, asleep_in, phase_of
-from trioroute.replay.incident.evidence import cause_of, loads_of
+from trioroute.replay.incident.course import NORMAL, STALLED, Course, asleep_in
+from trioroute.replay.incident.evidence import cause_of
 from trioroute.replay.incident.lanes import Lanes
+from trioroute.replay.incident.phases import Phases
 from trioroute.replay.incident.requests import Requests
-from trioroute.replay.incident.room import REFUSED, Room
 from trioroute.replay.incident.rules import usual
 from trioroute.replay.incident.running import Running
-from trioroute.replay.incident.stall import WHY, Stall
+from trioroute.replay.incident.stall import WHY
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Phase
 from trioroute.replay.incident.traffic import Traffic
@@ -45,12 +45,14 @@ class Router:
     course: Course
     requests: Requests
     lanes: Lanes = attrs.field(factory=Lanes)
-    room: Room = attrs.field(factory=Room)
-    stall: Stall = attrs.field(factory=Stall)
+    phases: Phases = attrs.field(init=False)
     run: int = 0
     release: str | None = None
     before: e.Event | None = None
     last_ms: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.phases = Phases(self.state, self.story, self.traffic, self.course, self.requests)
 
     def place(self, record: Record) -> str:
         return decision_name(self.stream, record.version)
@@ -60,8 +62,7 @@ class Router:
         at_ms = self.traffic.from_ms
         self.requests.begin(running)
         self.lanes.look(self.state, at_ms)
-        self.room.look(self.state, self.traffic.in_flight, at_ms, "")
-        self.course.name, self.course.why = self._phase(at_ms)
+        self.phases.begin(at_ms)
         self.last_ms = self.state.at_ms
 
     def take_run(self, run: Run) -> None:
@@ -71,22 +72,22 @@ class Router:
             count = {"Spilled": self.traffic.spill, "Rebound": self.traffic.rebind}.get(fate[0])
             if count is not None:
                 count(fate[2], run.from_ms, run.to_ms, pins.times)
-        normal = self._normal(run.from_ms)
-        if self.room.due(run.to_ms) or not self.requests.moves(run, normal=normal):
+        normal = self.phases.normal(run.from_ms)
+        if self.phases.room.due(run.to_ms) or not self.requests.moves(run, normal=normal):
             for row in run.moves():
                 self._move(row)
-        self._settle(run.to_ms)
+        self.phases.settle(run.to_ms)
         self.before, self.last_ms, self.state.position = _USUAL, run.to_ms, run.last
 
     def _move(self, row: Sent | Ended) -> None:
-        if self.room.due(row[1]):
-            self._settle(row[1])
-        if self.requests.move(row, normal=self._normal(row[1])):
-            self._turn(row[1], decision_name(self.stream, row[0]))
+        if self.phases.room.due(row[1]):
+            self.phases.settle(row[1])
+        if self.requests.move(row, normal=self.phases.normal(row[1])):
+            self.phases.turn(row[1], decision_name(self.stream, row[0]))
 
     def take(self, record: Record, event: e.Event) -> None:
         at_ms = record.at_ms
-        self._settle(self.last_ms if isinstance(event, e.Started) else at_ms)
+        self.phases.settle(self.last_ms if isinstance(event, e.Started) else at_ms)
         if not usual(event):
             was = self._standing(event.replica) if isinstance(event, e.Ejected | e.Live) else ""
             self.story.rules.take(self.place(record), event, was, self.before)
@@ -99,8 +100,8 @@ class Router:
             self.lanes.look(self.state, at_ms)
             if isinstance(event, e.Scraped):
                 self._slept(record, asleep)
-                self.room.look(self.state, self.traffic.in_flight, at_ms, self.place(record))
-            self._turn(at_ms, self.place(record))
+                self.phases.look(at_ms, self.place(record))
+            self.phases.turn(at_ms, self.place(record))
         self.before, self.last_ms = event, at_ms
 
     def _standing(self, name: object) -> str:
@@ -108,41 +109,8 @@ class Router:
         known = isinstance(name, str) and name in self.state.fleet.replicas
         return self.state.standing(name) if known and isinstance(name, str) else ""
 
-    # What the phases are made of
-
-    def _settle(self, at_ms: int) -> None:
-        """What time alone ended before ``at_ms``."""
-        for ended_ms in self.room.settle(at_ms):
-            self._turn(ended_ms, "")
-
-    def _normal(self, at_ms: int) -> bool:
-        """Whether what ends now tells what is usual."""
-        return self.course.name == NORMAL and not self.stall.near(at_ms)
-
-    def _phase(self, at_ms: int) -> tuple[str, str]:
-        why = self.room.overload(at_ms)
-        if why is not None:
-            return "overload", why
-        return phase_of(self.state, (name for name, left in self.requests.struck.items() if left))
-
-    def _turn(self, at_ms: int, place: str) -> None:
-        name, why = self._phase(at_ms)
-        waits = name == "overload" and why == self.room.waits
-        if waits:
-            at_ms = self.room.since_ms
-        if self.course.turn(at_ms, name, why) and name == "overload":
-            evidence = self.room.queues
-            if waits:
-                place = evidence[0].place
-            else:
-                evidence = loads_of(self.state, self.traffic.in_flight, at_ms, place)
-            text = f"overload: {why}"
-            self.story.say(at_ms, place, "overload", text)
-            cause = cause_of("overload", at_ms, place, text, evidence)
-            self.story.causes.shortage(at_ms, cause)
-
     def finish(self, to_ms: int) -> tuple[Phase, ...]:
-        self._settle(to_ms)
+        self.phases.settle(to_ms)
         self.story.lanes += self.lanes.finish(to_ms)
         if self.course.cut:
             self.story.note("the phases are too many: the last one told stands for the rest")
@@ -152,12 +120,12 @@ class Router:
 
     def _failed(self, record: Record, event: e.Failed) -> None:
         if self.requests.failed(record.at_ms, self.place(record), event):
-            self._turn(record.at_ms, self.place(record))
+            self.phases.turn(record.at_ms, self.place(record))
 
     def _released(self, record: Record, event: e.Released) -> None:
-        normal = self._normal(record.at_ms)
+        normal = self.phases.normal(record.at_ms)
         if self.requests.released(record.at_ms, self.place(record), event, normal=normal):
-            self._turn(record.at_ms, self.place(record))
+            self.phases.turn(record.at_ms, self.place(record))
 
     def _orphaned(self, record: Record, event: e.Orphaned) -> None:
         self.traffic.orphan(self.stream, record.at_ms, event)
@@ -166,14 +134,12 @@ class Router:
         self.story.causes.support(decision_name(self.stream, self.run), line)
         freed = [self.requests.landed(number) for number in event.dispatches]
         if any(freed):
-            self._turn(record.at_ms, self.place(record))
+            self.phases.turn(record.at_ms, self.place(record))
 
     def _refused(self, record: Record, event: e.Refused) -> None:
         self.traffic.refuse(record.at_ms, event)
-        if event.code in REFUSED:
-            self.room.refuse(record.at_ms, event.code)
-            self._turn(record.at_ms, self.place(record))
-        since_ms = self.stall.since(event, record.at_ms, self.state.settings)
+        self.phases.refused(record.at_ms, self.place(record), event.code)
+        since_ms = self.phases.stall.since(event, record.at_ms, self.state.settings)
         if since_ms is not None:
             self._log_trouble(record, since_ms, record.at_ms, WHY)
 
@@ -247,7 +213,7 @@ class Router:
             self.story.causes.trouble(self.last_ms or record.at_ms, cause)
         else:
             self.story.causes.change(line)
-        self.room.full_until_ms = self.stall.until_ms = 0
+        self.phases.restarted()
         self.course.turn(max(self.last_ms, self.traffic.from_ms), "restart", text)
 
     def _stopped(self, record: Record, event: e.Stopped) -> None:

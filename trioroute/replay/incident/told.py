@@ -7,8 +7,8 @@ from trioroute.replay.told import Line
 
 @attrs.frozen(kw_only=True)
 class Phase:
-    """``name``: normal, eject, reduced capacity, flapping, overload, log stalled, recovery or
-    restart."""
+    """``name``: normal, eject, reduced capacity, outage, flapping, overload, log stalled, recovery
+    or restart."""
 
     name: str
     from_ms: int
@@ -35,10 +35,12 @@ class FirstCause:
 
 @attrs.frozen(kw_only=True)
 class Hit:
-    """Requests of one model and key name; ``delayed`` is None where nothing says what is usual.
+    """Requests of one model and key name; ``delayed`` is None where too little says what
+    is usual for the model.
 
     ``requests`` counts those that ran when the span began or came in it, each once; ``failed`` what
-    a client saw fail, refusals apart; ``retried`` what was tried again.
+    a client saw fail, refusals apart; ``retried`` what was tried again, ``rescued`` those of it
+    whose clients got a replica's answer.
     """
 
     model: str | None
@@ -48,6 +50,20 @@ class Hit:
     retried: int
     delayed: int | None
     refused: int
+    rescued: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Usual:
+    """Of a model: ``usual_ttfb_ms`` is the median time to first byte of its ``answers`` in normal
+    phases; a request of another phase counts as delayed from ``delayed_from_ms`` on, as ``late_m``
+    thousandths of the normal ones would. None: too few answers tell it."""
+
+    model: str | None
+    answers: int
+    usual_ttfb_ms: int | None = None
+    delayed_from_ms: int | None = None
+    late_m: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -150,9 +166,7 @@ class TimeStep:
 
 @attrs.frozen(kw_only=True)
 class Incident:
-    """A span of time, told. ``usual_ttfb_ms`` is the median time to first byte of normal phases; a
-    request of another phase counts as delayed from ``delayed_from_ms`` on, as ``usual_late_m``
-    thousandths of the normal ones would; None: too few tell it. ``changes`` are those that somebody
+    """A span of time, told. ``changes`` are those that somebody
     made on purpose, the last ones. ``hints`` are the texts of ``prevention`` that name a
     setting; ``unproved`` counts kinds of harm that would have taken too long to look into, or whose
     rows cannot be read."""
@@ -173,9 +187,7 @@ class Incident:
     refusals: dict[str, int]
     spills: dict[str, int]
     rebinds: dict[str, int]
-    usual_ttfb_ms: int | None
-    delayed_from_ms: int | None
-    usual_late_m: int | None
+    usual: tuple[Usual, ...]
     rules: tuple[Acted, ...]
     hints: tuple[str, ...]
     prevention: tuple[Prevention, ...]

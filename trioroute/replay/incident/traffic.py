@@ -7,58 +7,40 @@ import attrs
 
 from trioroute.events import Dispatched, Failed, Orphaned, Refused, Released
 from trioroute.replay.client import ORPHANED, failed_words, refused_words, released_words
-from trioroute.replay.incident.bins import BINS, bin_of, edge_of
+from trioroute.replay.incident.bins import BINS, bin_of
+from trioroute.replay.incident.groups import GROUPS_MAX, REST, Group
 from trioroute.replay.incident.hurt import SERVICE, Hurt
 from trioroute.replay.incident.limbo import Limbo, Lost, Place
-from trioroute.replay.incident.told import Hit, TimeStep
+from trioroute.replay.incident.told import TimeStep
 from trioroute.replay.plain import END, UNKNOWN, Run, Who
 from trioroute.replay.words import NOT_FAILED
 
 STEPS = 120
 """Steps of time that a span is cut into, for its plots."""
 
-GROUPS_MAX = 200
-"""Pairs of model and key that are told apart; the rest is one."""
-
-USUAL_MIN = 20
-"""Fewer requests in normal phases do not say what a usual time to first byte is."""
-
-DELAYED_TIMES = 3
-"""Delayed: a first byte this many times later than the median of normal phases."""
-
 LOST = "every attempt failed"
 """How a request ended that failed in all its attempts and was not refused."""
 
-REST = "(others)"
+ANSWERED = frozenset({"ok", "client_error"})
+"""Outcomes with which a client got all that a replica answered."""
 
 Flight = tuple[str, Who, str]
 """What runs: its replica, who sent it, and the request's id."""
 
 
 @attrs.define
-class Group:
-    """``late`` counts requests that ended in other than normal phases, by the bin of their time to
-    first byte."""
-
-    requests: int = 0
-    failed: int = 0
-    retried: int = 0
-    refused: int = 0
-    late: Counter[int] = attrs.field(factory=Counter)
-
-
-@attrs.define
 class Traffic:
-    """Counts by step of time and by model and key. ``flights`` are by router and dispatch."""
+    """Counts by step of time and by model and key. ``flights`` are by router and dispatch; those
+    ``again`` are second attempts or later."""
 
     from_ms: int
     step_ms: int
     steps: list[TimeStep]
     groups: dict[Who, Group] = attrs.field(factory=dict)
     flights: defaultdict[str, dict[int, Flight]] = attrs.field(factory=lambda: defaultdict(dict))
+    again: defaultdict[str, set[int]] = attrs.field(factory=lambda: defaultdict(set))
     in_flight: Counter[str] = attrs.field(factory=Counter)
     limbo: Limbo = attrs.field(factory=Limbo)
-    usual: Counter[int] = attrs.field(factory=Counter)
     endings: Counter[str] = attrs.field(factory=Counter)
     refusals: Counter[str] = attrs.field(factory=Counter)
     spills: Counter[str] = attrs.field(factory=Counter)
@@ -109,9 +91,12 @@ class Traffic:
         a million of them. Which of ``watched`` gave an answer."""
         flights, in_flight, sends = self.flights[run.stream], self.in_flight, run.sends
         codes, _, times, numbers, ttfbs, _ = run.columns()
+        for number in self.again[run.stream].intersection(numbers):
+            self._rescued((run.stream, number), flights[number][1])
         for code, count in Counter(code for code in codes if code != END).items():
             self.group(sends[code][1]).requests += count
         ended, step_ends, answered, ids = 0, -1, set[str](), iter(run.ids)
+        tables = dict[Who, Counter[int]]()
         for code, at_ms, number, ttfb_ms in zip(codes, times, numbers, ttfbs, strict=True):
             if code != END:
                 if at_ms >= step_ends:
@@ -131,8 +116,10 @@ class Traffic:
                 if replica in watched:
                     answered.add(replica)
                 if ttfb_ms != UNKNOWN:
-                    late = self.usual if normal else self.group(found[1]).late
-                    late[BINS[ttfb_ms] if 0 <= ttfb_ms < len(BINS) else bin_of(ttfb_ms)] += 1
+                    bins = tables.get(found[1])
+                    if bins is None:
+                        bins = tables[found[1]] = self._bins(found[1], normal)
+                    bins[BINS[ttfb_ms] if 0 <= ttfb_ms < len(BINS) else bin_of(ttfb_ms)] += 1
         if ended:
             self.endings["ok"] += ended
         return answered
@@ -143,9 +130,17 @@ class Traffic:
         step, group = self.sent(place, at_ms, event.replica, who, event.request_id)
         if not self.limbo.tried_again(stream, event.earlier):
             group.requests += 1  # its first attempt, or the first one in the span
+        if event.attempt > 1:
+            self.again[stream].add(number)
         if event.attempt == 2:
             group.retried += 1
             step.retried += 1
+
+    def _rescued(self, place: Place, who: Who) -> None:
+        """Its client got an answer; where it is not of the first attempt, trying again helped."""
+        if place[1] in self.again[place[0]]:
+            self.again[place[0]].discard(place[1])
+            self.group(who).rescued += 1
 
     def _land(self, place: Place) -> Flight | None:
         found = self.flights[place[0]].pop(place[1], None)
@@ -159,6 +154,7 @@ class Traffic:
         flight = self._land(place)
         if flight is None:
             return
+        self.again[stream].discard(event.dispatch)
         lost = Lost(place, flight[1], flight[2], at_ms, event.cause, event.blame)
         over = self.limbo.fail(lost)
         if over is not None:
@@ -180,6 +176,10 @@ class Traffic:
         if flight is None:
             return
         who = flight[1]
+        if event.outcome not in ANSWERED:
+            self.again[stream].discard(event.dispatch)
+        else:
+            self._rescued(place, who)
         if event.outcome not in NOT_FAILED:
             got = released_words(event.outcome, event.cause, event.blame, event.status)
             self.hurt.fail(at_ms, place, flight[2], who, got)
@@ -187,27 +187,26 @@ class Traffic:
             return
         self.endings[event.outcome] += 1
         if event.outcome == "ok" and event.ttfb_ms is not None:
-            self._late(who, event.ttfb_ms, normal)
+            self._bins(who, normal)[bin_of(event.ttfb_ms)] += 1
 
     def answered(self, place: Place, ttfb_ms: int | None, normal: bool) -> None:
         """A release that is ``ok``."""
         flight = self._land(place)
         if flight is not None:
             self.endings["ok"] += 1
+            self._rescued(place, flight[1])
             if ttfb_ms is not None:
-                self._late(flight[1], ttfb_ms, normal)
+                self._bins(flight[1], normal)[bin_of(ttfb_ms)] += 1
 
-    def _late(self, who: Who, ttfb_ms: int, normal: bool) -> None:
-        place = bin_of(ttfb_ms)
-        if normal:
-            self.usual[place] += 1
-        else:
-            self.group(who).late[place] += 1
+    def _bins(self, who: Who, normal: bool) -> Counter[int]:
+        group = self.group(who)
+        return group.usual if normal else group.late
 
     def orphan(self, stream: str, at_ms: int, event: Orphaned) -> None:
         for number in event.dispatches:
             place = (stream, number)
             flight = self._land(place)
+            self.again[stream].discard(number)
             if flight is not None and place not in self.limbo.answered:
                 self.hurt.fail(at_ms, place, flight[2], flight[1], ORPHANED)
                 self._failed(flight[1], at_ms, "unknown")
@@ -261,40 +260,3 @@ class Traffic:
     def finish(self) -> None:
         for lost in self.limbo.failed.values():
             self._lost(lost)
-
-    def usual_ms(self) -> int | None:
-        """The median of normal phases, to the bin; None if too few tell it."""
-        left = self.usual.total()
-        if left < USUAL_MIN:
-            return None
-        half = (left + 1) // 2
-        for place in sorted(self.usual):
-            half -= self.usual[place]
-            if half <= 0:
-                return edge_of(place)
-        raise AssertionError("the bins add up to their total")
-
-    def usual_late_m(self, from_bin: int) -> int:
-        """Thousandths of the requests of normal phases that take as long as delayed ones."""
-        late = sum(count for at, count in self.usual.items() if at >= from_bin)
-        return late * 1000 // max(1, self.usual.total())
-
-    def hit(self, from_bin: int | None) -> list[Hit]:
-        """One row a model and key, the hardest hit first."""
-        rows = [_hit(who, group, from_bin) for who, group in self.groups.items()]
-        return sorted(
-            rows, key=lambda one: (-one.failed - one.refused, -one.retried, -one.requests)
-        )
-
-
-def _hit(who: Who, group: Group, from_bin: int | None) -> Hit:
-    late = group.late.items()
-    return Hit(
-        model=who[0],
-        key=who[1],
-        requests=group.requests,
-        failed=group.failed,
-        retried=group.retried,
-        delayed=None if from_bin is None else sum(n for at, n in late if at >= from_bin),
-        refused=group.refused,
-    )

@@ -11,15 +11,15 @@ from trioroute.events import Event, UnreadableEvent
 from trioroute.projections import State
 from trioroute.replay.ahead import Hole, Part, parts
 from trioroute.replay.clock import local_iso
-from trioroute.replay.incident.bins import bin_of, edge_of
 from trioroute.replay.incident.course import Course, under_way
+from trioroute.replay.incident.groups import borders_of, hit_of
 from trioroute.replay.incident.prevention import prevented
 from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.router import Router
 from trioroute.replay.incident.running import release_before, running_of
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Hit, Incident, RouterSeen, TimeStep
-from trioroute.replay.incident.traffic import DELAYED_TIMES, LOST, STEPS, Traffic
+from trioroute.replay.incident.traffic import LOST, STEPS, Traffic
 from trioroute.replay.plain import Run
 from trioroute.replay.read import CannotRead, NotFound, Past, Source, decision_name, router_of
 from trioroute.replay.words import plural
@@ -154,9 +154,8 @@ class _Walk:
         self.traffic.finish()
         traffic, story = self.traffic, self.story
         phases = [phase for router in self.routers.values() for phase in router.finish(to_ms)]
-        usual = traffic.usual_ms()
-        late = None if usual is None else bin_of(max(1, usual * DELAYED_TIMES)) + 1
-        hit = traffic.hit(late)
+        borders = borders_of(traffic.groups)
+        hit = hit_of(traffic.groups, borders)
         total = _total(hit)
         lost = traffic.endings[LOST] > 0
         cause = story.causes.told(lost=lost, harmed_ms=traffic.hurt.first_ms)
@@ -179,9 +178,7 @@ class _Walk:
             refusals=dict(traffic.refusals),
             spills=dict(traffic.spills),
             rebinds=dict(traffic.rebinds),
-            usual_ttfb_ms=usual,
-            delayed_from_ms=None if late is None else edge_of(late),
-            usual_late_m=None if late is None else traffic.usual_late_m(late),
+            usual=tuple(one.usual for one in borders.values()),
             rules=story.rules.told(),
             hints=tuple(one.text for one in prevents.items if one.setting is not None),
             prevention=prevents.items,
@@ -229,6 +226,7 @@ def _total(rows: list[Hit]) -> Hit:
         retried=sum(one.retried for one in rows),
         delayed=sum(told) if told else None,
         refused=sum(one.refused for one in rows),
+        rescued=sum(one.rescued for one in rows),
     )
 
 

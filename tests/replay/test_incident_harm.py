@@ -1,0 +1,84 @@
+"""What ``--incident`` calls help, an outage and a delay: as clients met them."""
+
+from tests.replay.prevented import said, told_of
+from tests.rig import Flown, Rig
+from trioroute.policy import commands as c
+from trioroute.replay.incident.lines import blocks_of
+
+HELP = "what kept harm small"
+
+
+def tried_again(rig: Rig, *, answered: bool) -> None:
+    rig.fail(flown := rig.go(), cause="refused")
+    again = rig.retry(flown)
+    assert isinstance(again, Flown)
+    if answered:
+        rig.pass_s(1).finish(again)
+    else:
+        rig.pass_s(1).finish(again, "upstream_error", cause="refused", status=None)
+
+
+def test_a_retry_is_help_only_where_its_client_got_an_answer() -> None:
+    rig = Rig().live("a", "b")
+    tried_again(rig, answered=False)
+    told = told_of(rig)
+    assert (told.total.retried, told.total.rescued, told.total.failed) == (1, 0, 1)
+    assert not any(HELP in text for text in said(told))
+    rig = Rig().live("a", "b")
+    tried_again(rig, answered=True)
+    told = told_of(rig)
+    assert (told.total.retried, told.total.rescued, told.total.failed) == (1, 1, 0)
+    assert any(f"{HELP}: 1 request of 1 tried again" in text for text in said(told))
+
+
+def test_a_model_that_nobody_serves_is_an_outage_whoever_serves_others() -> None:
+    rig = Rig().live("a", "b", models=("chat",))
+    rig.live("c", models=("other",))
+    rig.pass_s(1).eject("a")
+    rig.pass_s(1).eject("b")
+    rig.pass_s(5).same("c")
+    told = told_of(rig)
+    assert [one.name for one in told.phases] == ["normal", "reduced capacity", "outage"]
+    assert told.phases[-1].why == "nobody for chat: a, b EJECTED"
+
+
+def test_a_drained_pool_is_an_outage_and_its_refusals_are_its_harm() -> None:
+    rig = Rig().live("a")
+    rig.pass_s(2).drain("a")
+    rig.pass_s(3)
+    rig.do(c.Refuse(at_ms=rig.at_ms, request_id="q", code="no_healthy_instances", model="m"))
+    rig.pass_s(3).same("a")
+    told = told_of(rig)
+    assert (told.phases[-1].name, told.phases[-1].why) == ("outage", "nobody for m: a draining")
+    assert told.first_cause is not None
+    assert told.first_cause.kind == "change"
+    assert "3 s later outage: nobody for m: a draining" in told.first_cause.text
+
+
+def test_what_is_usual_is_told_model_by_model() -> None:
+    """Whole answers take their time: that of another model is no measure for them."""
+    rig = Rig().live("a", "b", models=("stream", "whole", "rare"))
+    for model, ttfb_ms, times in (("stream", 50, 30), ("whole", 1500, 30), ("rare", 10, 3)):
+        for _ in range(times):
+            rig.pass_s(1).finish(rig.go(model=model), ttfb_ms=ttfb_ms)
+    rig.pass_s(1).eject("b")
+    for model, ttfb_ms in (("stream", 60), ("stream", 900), ("whole", 1700), ("rare", 9000)):
+        rig.pass_s(1).finish(rig.go(model=model), ttfb_ms=ttfb_ms)
+    told = told_of(rig)
+    assert {one.model: one.delayed for one in told.hit} == {"stream": 1, "whole": 0, "rare": None}
+    usual = {one.model: one.usual_ttfb_ms for one in told.usual}
+    assert usual == {"stream": 48, "whole": 1280, "rare": None}
+    (block,) = [one for one in blocks_of(told) if one.title == "Who was hit"]
+    assert "too few answers of rare in normal phases" in block.said[-1]
+    assert [row[-1] for row in block.rows if row[0] == "rare"] == ["?"]
+
+
+def test_a_first_byte_is_not_late_where_many_took_as_long_in_normal_phases() -> None:
+    """A model of streams and whole answers, which the log does not tell apart."""
+    rig = Rig().live("a", "b")
+    for number in range(40):
+        rig.pass_s(1).finish(rig.go(), ttfb_ms=1500 if number % 5 == 0 else 50)
+    rig.pass_s(1).eject("b")
+    for ttfb_ms in (1500, 50, 4000):
+        rig.pass_s(1).finish(rig.go(), ttfb_ms=ttfb_ms)
+    assert told_of(rig).total.delayed == 1

@@ -1,0 +1,84 @@
+"""What makes the phases of one router: its replicas, its room, and who still runs where."""
+
+import attrs
+
+from trioroute.projections import State
+from trioroute.replay.incident.course import NORMAL, OUTAGE, Course, outage_of, phase_of
+from trioroute.replay.incident.evidence import cause_of, loads_of
+from trioroute.replay.incident.requests import Requests
+from trioroute.replay.incident.room import REFUSED, Room
+from trioroute.replay.incident.stall import Stall
+from trioroute.replay.incident.story import Story
+from trioroute.replay.incident.traffic import Traffic
+from trioroute.replay.told import Line
+
+
+@attrs.define
+class Phases:
+    """``state`` is the router's own, which folds it."""
+
+    state: State
+    story: Story
+    traffic: Traffic
+    course: Course
+    requests: Requests
+    room: Room = attrs.field(factory=Room)
+    stall: Stall = attrs.field(factory=Stall)
+
+    def begin(self, at_ms: int) -> None:
+        self.look(at_ms, "")
+        self.course.name, self.course.why = self._phase(at_ms)
+
+    def look(self, at_ms: int, place: str) -> None:
+        """After a round of scrapes."""
+        self.room.look(self.state, self.traffic.in_flight, at_ms, place)
+
+    def settle(self, at_ms: int) -> None:
+        """What time alone ended before ``at_ms``."""
+        for ended_ms in self.room.settle(at_ms):
+            self.turn(ended_ms, "")
+
+    def normal(self, at_ms: int) -> bool:
+        """Whether what ends now tells what is usual."""
+        return self.course.name == NORMAL and not self.stall.near(at_ms)
+
+    def refused(self, at_ms: int, place: str, code: str) -> None:
+        if code not in REFUSED:
+            return
+        anew = not self.room.full_until_ms
+        self.room.refuse(at_ms, code)
+        self.turn(at_ms, place)
+        if anew and self.course.name == OUTAGE:
+            loads = loads_of(self.state, self.traffic.in_flight, at_ms, place)
+            self._short(at_ms, place, f"outage: {self.course.why}", loads)
+
+    def restarted(self) -> None:
+        """Nobody waits for room, nor for the log, behind a router that has just started."""
+        self.room.full_until_ms = self.stall.until_ms = 0
+
+    def turn(self, at_ms: int, place: str) -> None:
+        name, why = self._phase(at_ms)
+        waits = name == "overload" and why == self.room.waits
+        if waits:
+            at_ms = self.room.since_ms
+        if self.course.turn(at_ms, name, why) and name == "overload":
+            evidence = self.room.queues
+            if waits:
+                place = evidence[0].place
+            else:
+                evidence = loads_of(self.state, self.traffic.in_flight, at_ms, place)
+            self._short(at_ms, place, f"overload: {why}", evidence)
+
+    def _phase(self, at_ms: int) -> tuple[str, str]:
+        nobody = outage_of(self.state)
+        if nobody is not None:
+            return OUTAGE, nobody
+        why = self.room.overload(at_ms)
+        if why is not None:
+            return "overload", why
+        return phase_of(self.state, (name for name, left in self.requests.struck.items() if left))
+
+    def _short(self, at_ms: int, place: str, text: str, evidence: tuple[Line, ...]) -> None:
+        self.story.say(at_ms, place, "overload", text)
+        cause = cause_of("overload", at_ms, place, text, evidence)
+        self.story.causes.shortage(at_ms, cause)
