@@ -112,16 +112,3 @@ def test_a_follow_up_without_a_model_names_the_response() -> None:
     digest = digest_key(SECRET, "response", "", "resp_1")
     assert read_here(question(otherwise=None), body) == Nameless(digest)
     assert read_here(question(otherwise=None, inference=False), b"{}") == Nameless(None)
-
-
-def test_there_is_nothing_to_read_in_a_mere_file() -> None:
-    for kind, size in ((b"audio/wav", 0), (b"Multipart/form-data; boundary=b", 5), (JSON[1], 5)):
-        assert question(headers=[(b"content-type", kind)]).size_of(b"x" * 5, 5) == size
-    assert question(headers=[]).size_of(b"x" * 5, 5) == 5
-
-
-def test_of_a_compressed_body_counts_what_it_inflates_to() -> None:
-    asked = question(headers=[JSON, (b"content-encoding", b"gzip")])
-    assert asked.size_of(gzip.compress(b" " * 700), 1000) == 700
-    assert asked.size_of(gzip.compress(b" " * 1_000_000), 1000) == 64 << 20
-    assert asked.size_of(b"damaged", 1000) == 7

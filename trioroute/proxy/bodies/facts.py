@@ -41,23 +41,6 @@ class Question:
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "first", dict(reversed(self.headers)))
 
-    def size_of(self, body: bytes, enough: int) -> int:
-        """How many bytes there are to read: 0 in an upload that is a mere file.
-
-        A compressed body is inflated to see: one of over ``enough`` bytes counts as the largest.
-        """
-        if b"content-encoding" in self.first:
-            try:
-                return len(plain_body(self.headers, body, enough))
-            except UnusableBody as unusable:
-                too_large = unusable.error.code == "body_too_large"
-                return self.settings.server.max_body_bytes if too_large else len(body)
-        if len(body) < enough:
-            return len(body)
-        kind = self.first.get(b"content-type")
-        form = kind is not None and kind.lower().startswith(b"multipart/")
-        return len(body) if form or is_json_type(kind) else 0
-
 
 @attrs.frozen(slots=True)
 class Facts:
@@ -79,9 +62,12 @@ class Nameless:
     response: str | None
 
 
-def read_facts(question: Question, body: bytes) -> Facts | Nameless:
-    """Raises UnusableBody where the body cannot be understood and has to be."""
-    parsed, plain = _parsed(question, body)
+def read_facts(question: Question, body: bytes, plain: bytes | None = None) -> Facts | Nameless:
+    """``plain``: the body inflated, where that is done already.
+
+    Raises UnusableBody where the body cannot be understood and has to be.
+    """
+    parsed, plain = _parsed(question, body, plain)
     route, settings = question.route, question.settings
     response = route.response_id or parsed.get("previous_response_id")
     digest: str | None = None
@@ -122,15 +108,16 @@ def _text(value: bytes | None) -> str | None:
         return value.decode("latin-1")
 
 
-def _parsed(question: Question, body: bytes) -> tuple[JsonObject, bytes]:
+def _parsed(question: Question, body: bytes, plain: bytes | None) -> tuple[JsonObject, bytes]:
     """The body as an object, and what it was parsed from."""
     json = is_json_type(question.first.get(b"content-type"))
     must_be_json = question.route.inference and json
     if not body and not must_be_json:
         return {}, b""
     try:
-        plain = body
-        if b"content-encoding" in question.first:
+        if plain is None and b"content-encoding" not in question.first:
+            plain = body
+        elif plain is None:
             plain = plain_body(question.headers, body, question.settings.server.max_body_bytes)
         if json:
             return read_json(plain), plain

@@ -14,6 +14,7 @@ import trio
 from trioroute.proxy.bodies.facts import Facts, Nameless, Question, read_facts
 from trioroute.proxy.bodies.frames import Answer, Found, pack_question
 from trioroute.proxy.bodies.process import COMMAND, ChildLost, ReaderProcess, start
+from trioroute.proxy.bodies.weigh import weigh
 from trioroute.proxy.body import UnusableBody
 from trioroute.proxy.errors import RouterError
 
@@ -79,17 +80,17 @@ class BodyReader:
     async def facts(self, question: Question, body: bytes) -> Facts | Nameless:
         """Raises UnusableBody, ``overloaded`` where the child cannot read it."""
         away = AWAY_WITH_ALIASES_BYTES if question.settings.models.aliases else AWAY_BYTES
-        size = question.size_of(body, away)
-        if size >= away and self._is_there_for(size):
+        weight = weigh(question, body, away)
+        if weight.size >= away and self._is_there_for(weight.size):
             found = await self._ask(_Job(pack_question(question, len(body)), body))
             if isinstance(found, RouterError):
                 raise UnusableBody(found)
             if found is not None:
                 return found
-        if size < ONE_A_PASS_BYTES:
-            return read_facts(question, body)
+        if weight.size < ONE_A_PASS_BYTES:
+            return read_facts(question, body, weight.plain)
         async with self.inline:
-            return read_facts(question, body)
+            return read_facts(question, body, weight.plain)
 
     def _is_there_for(self, size: int) -> bool:
         if not self._running or trio.current_time() < self._hopeless_until_s:
