@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
@@ -142,6 +143,33 @@ class Snapshots:
         for path in going:
             path.unlink(missing_ok=True)
         return len(going)
+
+
+def copy_snapshots(log: Path, target: Path, firsts: Collection[int], head: int) -> tuple[int, ...]:
+    """Copy the snapshots that a copy of a log needs: at the beginning of each of its segments,
+    which begin at ``firsts``, and the newest after a row at most ``head``.
+
+    Others that an earlier copy left are removed, and one that is damaged is not copied. The answer
+    is after which rows there are such now. Raises OSError; each appears whole.
+    """
+    source, copies = Snapshots(log), Snapshots(target)
+    borders = {first - 1 for first in firsts if first > 1}
+    wanted = borders | set([seq for seq in source.seqs() if seq <= head][:1])
+    for seq in wanted:
+        if _beginning(source.path(seq)) != _beginning(copies.path(seq)):
+            with suppress(BadSnapshot):  # or another process thinned it out just now
+                copies.write(source.read(seq))
+    copies.keep_only(wanted)
+    return tuple(sorted(copies.seqs()))
+
+
+def _beginning(path: Path) -> bytes:
+    """The two lines before the payload, which tell one from another; empty if it is not there."""
+    try:
+        with path.open("rb") as file:
+            return file.readline() + file.readline()
+    except FileNotFoundError:
+        return b""
 
 
 def check_belongs(reader: LogReader, head: Head) -> None:

@@ -9,22 +9,33 @@ from pathlib import Path
 import attrs
 
 from eventlog.errors import LogDamaged, LogMissing, StoreFailed
+from eventlog.reading import SqliteReader
 from eventlog.record import Head
 from eventlog.segments import SegmentFile, SegmentReader, list_segments, sqlite_errors
+from eventlog.snapshots import copy_snapshots
 from eventlog.sqlite_segment import DRAFT, is_sealed, make_segment, remove_file, sync_directory
 from eventlog.targets import held, refuse_the_log
 
 
 @attrs.frozen
 class Copied:
-    """``new`` were copied now, ``there`` had been copied before."""
+    """Segments: ``new`` were copied now, ``there`` had been copied before. ``snapshots`` are those
+    the copy has, by the row after which they were taken; ``begins_at`` is its first row."""
 
     new: tuple[Path, ...]
     there: tuple[Path, ...]
+    snapshots: tuple[int, ...]
+    begins_at: int
+
+    @property
+    def tells_of_its_beginning(self) -> bool:
+        """Whether it holds all rows, or a snapshot of what went before its first one."""
+        return self.begins_at == 1 or self.begins_at - 1 in self.snapshots
 
 
 def copy_log(log: Path, target: Path) -> Copied:
-    """Copy every segment of ``log`` into the directory ``target``, which is a log then.
+    """Copy every segment of ``log`` into the directory ``target``, which is a log then, and the
+    snapshots that it needs: at the beginning of each segment, and the newest.
 
     Closed segments are copied once. The open one is copied as it is at one moment, with SQLite's
     backup, and again the next time. Each appears whole. Nobody else writes to ``target`` meanwhile.
@@ -52,7 +63,11 @@ def _copy_all(log: Path, target: Path) -> Copied:
                 _copy(file, copy)
                 new.append(copy)
     sync_directory(target)
-    return Copied(tuple(new), tuple(there))
+    firsts = [file.first for file in list_segments(target)]
+    with SqliteReader.open(target) as reader:
+        head = reader.head()
+    snapshots = copy_snapshots(log, target, firsts, head.seq)
+    return Copied(tuple(new), tuple(there), snapshots, firsts[0])
 
 
 def _is_copied(sealed: Path, copy: Path) -> bool:

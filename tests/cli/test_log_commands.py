@@ -218,6 +218,44 @@ def test_archive_copies_a_log_that_is_being_written(log: Path, tmp_path: Path) -
     assert run("archive", log, tmp_path / "one.sqlite", "--one-file").exit_code == 2
 
 
+def test_a_copy_has_the_snapshots_that_tell_of_what_was_retired(log: Path, tmp_path: Path) -> None:
+    run("snapshot", log)
+    run("prune", log, "--keep", "300KiB")
+    first = list_segments(log)[0].first
+    assert first > 1
+    told = data("archive", log, tmp_path / "copy")
+    borders = [file.first - 1 for file in list_segments(log)]
+    assert told["snapshots"] == sorted({*borders, told["head"]["seq"]})
+    assert "not copied: " in run("archive", log, tmp_path / "copy").stdout
+    replayed = CliRunner().invoke(main, ["replay", str(tmp_path / "copy"), "--verify"])
+    assert replayed.exit_code == 0, replayed.output
+    assert run("verify", tmp_path / "copy").exit_code == 0
+
+    one = run("archive", log, tmp_path / "one.sqlite", "--one-file")
+    assert f"begins at seq {first} and holds no snapshot: replay --verify proves" in one.stderr
+    replayed = CliRunner().invoke(main, ["replay", str(tmp_path / "one.sqlite"), "--verify"])
+    assert replayed.exit_code == 2
+    assert "nor one made by log archive --one-file, which holds no snapshot" in replayed.stderr
+
+    Snapshots(log).path(first - 1).write_bytes(b"damaged")
+    bare = run("archive", log, tmp_path / "bare")
+    assert f"begins at seq {first}, and {log} has no whole snapshot" in bare.stderr
+    assert run("archive", log, tmp_path / "copy").stderr == "", "the copy kept its own"
+
+
+def test_a_copy_keeps_the_newest_snapshot_only_beside_those_at_borders(
+    log: Path, tmp_path: Path
+) -> None:
+    for n in range(3):
+        with closing(SqliteStore.open(log)) as store:
+            version = store.stream_version(STREAM)
+            store.append(STREAM, busy_day(3).log.entries[-1:], version)
+        run("snapshot", log)
+        told = data("archive", log, tmp_path / "copy")
+        assert len(told["snapshots"]) == len(list_segments(log)), n
+        assert told["snapshots"][-1] == told["head"]["seq"]
+
+
 @pytest.mark.parametrize("command", ["info", "verify", "export", "snapshot"])
 def test_a_log_that_is_not_there_is_told(tmp_path: Path, command: str) -> None:
     result = run(command, tmp_path / "none")

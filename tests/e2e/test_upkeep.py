@@ -90,3 +90,50 @@ def test_a_live_log_is_not_copied_onto_itself(fleet: Fleet) -> None:
         ask()
     assert router.stop() == 0
     router.verify()
+
+
+def test_a_router_on_a_copy_of_a_log_with_a_retired_beginning_has_its_pins_and_cooldowns(
+    fleet: Fleet,
+) -> None:
+    for _ in range(3):
+        fleet.engine("--decode-tokens-per-s=5000", "--prefill-tokens-per-s=1000000")
+    router = fleet.router(log_sync="normal", log_segment_bytes="64KiB", eject_cooldown="5m").ready()
+    homes = {number: home(router, number) for number in range(12)}
+    fleet.engines[2].kill()
+    homes = {number: home(router, number) for number in homes}
+    wait_for("the eject", lambda: router.replica("gpu3")["state"] == "EJECTED")
+    fill(router, MANY_BYTES // 2)
+    for words in (["snapshot"], ["prune", "--keep", "1KiB"]):
+        run_log(words[0], router.log, *words[1:])
+    assert list_segments(router.log)[0].first > 1
+    copy = router.log.parent / "copy"
+    told = run_log("archive", router.log, copy)
+    assert f"not copied: {router.log / 'key'}" in told
+    gone, pins = router.replica("gpu3"), router.state()["pins"]
+    router.kill()
+    (copy / "key").write_bytes((router.log / "key").read_bytes())
+    router.log = copy
+    router.verify()
+    run_log("verify", copy)
+    router.start()
+    back = router.ready().replica("gpu3")
+    assert (back["state"], back["eject_count"]) == ("EJECTED", gone["eject_count"])
+    assert 0 < back["cooldown_s"] <= gone["cooldown_s"]
+    assert router.state()["pins"] == pins
+    assert {number: home(router, number) for number in homes} == homes
+
+
+def home(router: RouterProcess, number: int) -> str:
+    told = {"x-session-id": f"s{number}"}
+    asked = httpx.post(
+        router.url + "/v1/chat/completions", json=chat(max_tokens=1), headers=told, timeout=10
+    )
+    assert asked.status_code == 200
+    return asked.headers["x-trioroute-replica"]
+
+
+def run_log(*words: object) -> str:
+    command = [sys.executable, "-m", "trioroute", "log", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

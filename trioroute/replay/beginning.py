@@ -47,7 +47,8 @@ def refuse_unproved(beginning: Beginning, begins_at: int, until: int) -> None:
     if beginning.oldest is not None and begins_at > until:
         raise CannotRead(
             f"the log begins at seq {beginning.oldest.seq}: what went before it is in an earlier "
-            "segment (give the log's directory, not one file), or was retired and no snapshot of "
+            "segment (give the log's directory, not one file, nor one made by log archive "
+            "--one-file, which holds no snapshot), or was retired and no snapshot of "
             "this release tells of it, and no Gap restates the state; trioroute log verify checks "
             "the rows themselves"
         )

@@ -6,9 +6,14 @@ from pathlib import Path
 import click
 
 from eventlog.reading import SqliteReader
+from eventlog.segments import list_segments
 from eventlog.sqlite_copy import copy_into_one_file, copy_log
+from eventlog.word_index import DIRECTORY as INDEX
+from trioroute.archived import DIRECTORY as MARKS
+from trioroute.cli.failures import warn
 from trioroute.cli.log.words import failures, json_option, log_argument
 from trioroute.events.views import VIEWS
+from trioroute.recovery import KEY_FILE
 from trioroute.replay.words import plural
 
 EPILOG = """\b
@@ -16,6 +21,11 @@ Examples:
   trioroute log archive trioroute-log /backup/trioroute-log
   trioroute log archive trioroute-log week.sqlite --one-file
 """
+
+_ONLY_ROWS = (
+    "replay --verify proves nothing in it before the next Gap; a copy made without --one-file "
+    "can be verified"
+)
 
 
 @click.command("archive", epilog=EPILOG)
@@ -26,12 +36,15 @@ Examples:
 def archive_command(log: Path, target: Path, one_file: bool, as_data: bool) -> None:
     """Copy LOG to TARGET, a directory that is a log then; run it again to bring it up to date.
 
-    The open segment is copied as it is at one moment. With --one-file TARGET is one SQLite file,
-    whose views cover all rows. The file `key` is not copied: keep it apart.
+    The open segment is copied as it is at one moment, and with them the snapshots at the beginning
+    of each and the newest. With --one-file TARGET is one SQLite file, whose views cover all rows.
+    The file `key` is not copied: keep it apart.
     """
     with failures():
         if one_file:
             rows = copy_into_one_file(log, target, VIEWS)
+            if (first := list_segments(log)[0].first) > 1:
+                warn(f"{target} begins at seq {first} and holds no snapshot: {_ONLY_ROWS}")
             told = {"rows": rows, "target": str(target)}
             text = f"{plural(rows, 'row')} copied into {target}"
         else:
@@ -41,12 +54,21 @@ def archive_command(log: Path, target: Path, one_file: bool, as_data: bool) -> N
             told = {
                 "copied": [path.name for path in copied.new],
                 "there": [path.name for path in copied.there],
+                "snapshots": list(copied.snapshots),
                 "head": {"seq": head.seq, "chain": head.chain.hex()},
                 "target": str(target),
             }
             text = (
                 f"{plural(len(copied.new), 'segment')} copied to {target}, "
-                f"{len(copied.there)} were there; "
-                f"head seq {head.seq}, chain {head.chain.hex()}"
+                f"{len(copied.there)} were there, {plural(len(copied.snapshots), 'snapshot')} with "
+                f"them; head seq {head.seq}, chain {head.chain.hex()}\n"
+                f"not copied: {log / KEY_FILE}, without which sessions are not found: keep it "
+                f"apart; {log / INDEX} and {log / MARKS}, which are made anew"
             )
+            if not copied.tells_of_its_beginning:
+                warn(
+                    f"{target} begins at seq {copied.begins_at}, and {log} has no whole snapshot "
+                    "of what went before: a router on it starts without the pins and cooldowns "
+                    "of that time, and replay --verify proves nothing before the next Gap"
+                )
     click.echo(json.dumps(told) if as_data else text)
