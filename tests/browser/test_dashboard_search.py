@@ -154,3 +154,16 @@ def test_what_is_wrong_now_comes_first(fleet: Fleet, page: Page, width: int) -> 
     assert troubles < min(incidents, replicas)
     assert (incidents < replicas) is (width == 400)
     picture(page, f"wrong-{width}")
+
+
+def test_a_model_that_nobody_serves_is_named_above_all(fleet: Fleet, page: Page) -> None:
+    fleet.engine("--model=rag", name="rag1")  # the last --model counts
+    router = fleet.router().ready()
+    page.open(router.admin)
+    shows(page, "replicas", "rag")
+    fleet.engines[2].kill()
+    shows(page, "troubles", "nobody serves rag: none of its 1 replica is routable")
+    ready = httpx.get(router.admin + "/readyz", timeout=10)
+    assert (ready.status_code, ready.json()["unserved"]) == (200, ["rag"])
+    picture(page, "unserved")
+    assert page.problems == []

@@ -199,3 +199,12 @@ def frame_of_a_router_without_replicas(**more: object) -> str:
     sink = StringIO()
     Console(file=sink, width=200).print(frame(Watched(state=state)))
     return sink.getvalue()
+
+
+def test_it_names_a_model_that_nobody_serves() -> None:
+    pools = [{"model": "rag", "replicas": 2, "routable": 0}]
+    pools += [{"model": "chat", "replicas": 2, "routable": 1}]
+    pools += [{"model": "retired", "replicas": 0, "routable": 0}]
+    shown = frame_of_a_router_without_replicas(pools=pools)
+    assert "nobody serves rag" in shown
+    assert shown.count("nobody serves") == 1

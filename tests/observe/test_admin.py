@@ -24,7 +24,7 @@ from trioroute.observe import (
 )
 from trioroute.observe.admin import BODY_MAX
 from trioroute.observe.guard import OPEN_PATHS
-from trioroute.policy.commands import Drain, Eject, Join, Leave
+from trioroute.policy.commands import Drain, Eject, Join, Leave, ObserveFailure
 
 PATHS = ("/", "/metrics", "/healthz", "/readyz", "/state")
 RELOADED = Reloaded("applied", "0123456789abcdef", ("server.listen",))
@@ -144,11 +144,26 @@ async def test_readiness_follows_its_reason(house: House) -> None:
     async with asked(house) as client:
         answer = await client.get("/readyz")
         assert answer.status_code == 200
-        assert answer.json() == {"ready": True, "reason": "2 replicas are routable"}
+        assert answer.json() == {
+            "ready": True,
+            "reason": "2 replicas are routable",
+            "unserved": [],
+        }
         house.ready = (False, "the log is stalled")
         answer = await client.get("/readyz")
         assert answer.status_code == 503
-        assert answer.json() == {"ready": False, "reason": "the log is stalled"}
+        told = {"ready": False, "reason": "the log is stalled", "unserved": []}
+        assert answer.json() == told
+
+
+async def test_readiness_names_a_model_that_nobody_serves(house: House) -> None:
+    house.rig.live("r1", "r2", models=("rag",))
+    for name in ("r1", "r2"):
+        house.rig.handle(ObserveFailure, replica=name, cause="refused")
+    async with asked(house) as client:
+        answer = await client.get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json()["unserved"] == ["rag"]
 
 
 async def test_state_is_json_and_extra_fields_only_on_request(house: House) -> None:

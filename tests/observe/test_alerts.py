@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from tests.house import pages
 from trioroute.cli.root import main
 from trioroute.events.sections import Eject
-from trioroute.observe import folded, measured
 from trioroute.observe.alerts import alerts, flapping, rules_file
+from trioroute.observe.exporter import SERIES
 
 HERE = Path(__file__).parent
 PROMTOOL = shutil.which("promtool")
@@ -48,7 +48,7 @@ def test_every_alert_is_tested_for_firing() -> None:
 
 
 def unknown_series(*expressions: str) -> set[str]:
-    known = {series.name for series in (*folded.REQUESTS, *folded.REPLICAS, *measured.PROCESS)}
+    known = {series.name for series in SERIES}
     asked = set(re.findall(r"trioroute_\w+", " ".join(expressions)))
     return {re.sub("_total$|_bucket$", "", name) for name in asked} - known
 

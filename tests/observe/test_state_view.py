@@ -47,6 +47,7 @@ def test_a_whole_state_in_the_shape_of_the_interface() -> None:
                 "stalled": False,
             }
         ],
+        "pools": [{"model": MODEL, "replicas": 1, "routable": 1, "imbalance": 0}],
         "pins": {"session": 1, "prefix": 1},
         "config": {"digest": "", "applied_at_ms": T0_MS, "restart_needed": []},
         "discovery": {},

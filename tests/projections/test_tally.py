@@ -80,6 +80,13 @@ def test_the_imbalance_index_is_the_mean_of_a_minute_over_live_replicas(rig: Rig
     assert rig.state.tally.imbalance_m(rig.at_ms) == 0
 
 
+def test_a_busy_pool_beside_an_idle_one_is_no_imbalance(rig: Rig) -> None:
+    rig.live("a", "b")
+    rig.live("c", "d", models=("rag",))
+    rig.pass_s(61).scrape(a=(8, 0), b=(7, 0), c=(0, 0), d=(0, 0))
+    assert rig.state.tally.imbalance_m(rig.at_ms) == 1000
+
+
 def test_nobody_live_is_no_imbalance(rig: Rig) -> None:
     rig.join("a")
     rig.scrape(a=rig.reading("a", 9, asleep=True))

@@ -41,6 +41,9 @@ def _head(watched: Watched) -> Text:
     head.stylize("bold")
     if not state.get("ready", True):
         head.append_text(_plain(f"\nnot ready for traffic: {state['reason']}", "red"))
+    for pool in state.get("pools", []):
+        if pool["replicas"] and not pool["routable"]:
+            head.append_text(_plain(f"\nnobody serves {pool['model']}", "red"))
     if watched.trouble:
         head.append_text(_plain(f"\n{watched.trouble}", "red"))
     return head

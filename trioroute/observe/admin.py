@@ -24,6 +24,7 @@ from trioroute.observe.exporter import Exporter, StateCollector
 from trioroute.observe.feed import Feed
 from trioroute.observe.guard import refuse, values
 from trioroute.observe.page import dashboard
+from trioroute.observe.pools import unserved
 from trioroute.observe.state_view import view
 from trioroute.observe.timings import LogView, Timings
 from trioroute.projections import State
@@ -171,7 +172,8 @@ class _Office:
             return text_answer("ok")
         if path == "/readyz":
             ready, reason = desk.ready()
-            return json_answer({"ready": ready, "reason": reason}, 200 if ready else 503)
+            told = {"ready": ready, "reason": reason, "unserved": unserved(desk.state())}
+            return json_answer(told, 200 if ready else 503)
         assert path == "/state", "no other path can be looked at"
         asked = query.split(b"&")
         return json_answer(

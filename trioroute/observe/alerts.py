@@ -27,19 +27,22 @@ class Alert:
 
 IMBALANCED = Alert(
     "TriorouteImbalanced",
-    # The index counts weights (RULES 3), so it is compared in typical requests: with prompts of 8K
-    # tokens one request more on one of two replicas reads 8, and is no trouble.
+    # It counts weights (RULES 3), so it is compared in typical requests: with prompts of 8K tokens
+    # one request more on one of two replicas reads 8, and is no trouble. Pool by pool: a busy pool
+    # beside an idle one is none either.
     """\
-trioroute_imbalance_index
+avg_over_time(trioroute_pool_imbalance[1m])
   > 3 * clamp_min(
-    sum without (replica) (avg_over_time(trioroute_replica_wlc_in_flight[5m]))
-      / sum without (replica) (avg_over_time(trioroute_replica_in_flight[5m])),
+    avg_over_time(trioroute_pool_wlc_in_flight[5m])
+      / avg_over_time(trioroute_pool_in_flight[5m]),
     1
   )""",
     "5m",
     "warning",
-    "Load is uneven: the fullest replica is {{ $value }} ahead of the emptiest",
-    "More than three typical requests lie between the fullest and the emptiest LIVE replica."
+    "Load of {{ $labels.model }} is uneven: the fullest replica is {{ $value | humanize }} ahead of"
+    " the emptiest",
+    "More than three typical requests lie between the fullest and the emptiest LIVE replica of the"
+    " pool."
     " trioroute replay LOG --last 20 tells why requests went where they did: mostly by pins, or"
     " because the others are not LIVE.",
 )
@@ -47,14 +50,14 @@ ONE_TAKES_ALL = Alert(
     "TriorouteOneReplicaTakesAll",
     # A handful of requests on one replica is one agent at work, not a cemented pool.
     """\
-max without (replica) (trioroute_traffic_share) > 0.99
-  and count without (replica) (trioroute_traffic_share) > 1
-  and sum without (replica, reason) (increase(trioroute_dispatches_total[5m])) > 20""",
+trioroute_pool_largest_share > 0.99
+  and trioroute_pool_replicas > 1
+  and sum without (outcome) (increase(trioroute_requests_total[5m])) > 20""",
     "5m",
     "warning",
-    "One replica of several takes all traffic",
-    "All dispatches of five minutes went to one replica. See the states of the others on the"
-    " dashboard, and trioroute replay LOG --last 20 for the reasons.",
+    "One replica of several takes all traffic of {{ $labels.model }}",
+    "All dispatches of five minutes in this pool went to one replica. See the states of the others"
+    " on the dashboard, and trioroute replay LOG --last 20 for the reasons.",
 )
 PROBING_BROKEN = Alert(
     "TriorouteProbingBroken",
@@ -108,11 +111,25 @@ REPLICA_OUT = Alert(
 )
 NOBODY = Alert(
     "TriorouteNobodyRoutable",
-    'sum without (replica, state) (trioroute_replica_state{state=~"LIVE|PROBING"}) == 0',
+    # A model that no replica lists any more (its pods are gone from discovery) is trouble while
+    # somebody asks for it, and else retired. The last part is for a fleet of unknown models.
+    """\
+(
+  trioroute_pool_routable_replicas == 0
+  and (
+    trioroute_pool_replicas > 0
+    or sum without (outcome) (increase(trioroute_requests_total[10m])) > 0
+  )
+)
+or (
+  sum without (replica, state) (trioroute_replica_state{state=~"LIVE|PROBING"}) == 0
+  unless ignoring (model) trioroute_pool_replicas > 0
+)""",
     "30s",
     "critical",
-    "No replica is routable",
-    "Requests get a random ejected replica or 503 no_healthy_instances (RULES 4, step 5).",
+    "No replica is routable{{ with $labels.model }} for {{ . }}{{ end }}",
+    "Requests get a random ejected replica or 503 no_healthy_instances (RULES 4, step 5). /readyz"
+    " stays 200 while another model is served: it names this one under unserved.",
 )
 
 LOG_STALLED = Alert(

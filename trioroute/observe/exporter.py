@@ -16,11 +16,12 @@ from prometheus_client.openmetrics import exposition as openmetrics
 
 from trioroute.observe.folded import REPLICAS, REQUESTS
 from trioroute.observe.measured import PROCESS
+from trioroute.observe.pool_series import POOLS
 from trioroute.observe.sight import look
 from trioroute.observe.timings import LogView, Timings
 from trioroute.projections import State
 
-SERIES = (*REQUESTS, *REPLICAS, *PROCESS)
+SERIES = (*REQUESTS, *POOLS, *REPLICAS, *PROCESS)
 KEPT_MS = 1000
 SLICE_SAMPLES = 100
 """Samples written between two checkpoints: under a millisecond as text."""

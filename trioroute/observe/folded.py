@@ -170,7 +170,8 @@ REQUESTS: tuple[Series, ...] = (
     ),
     Gauge(
         "trioroute_imbalance_index",
-        "Most minus least effective_running of the LIVE replicas, mean of the last minute.",
+        "Most minus least effective_running of a pool's LIVE replicas, the largest of all pools,"
+        " mean of the last minute.",
         (),
         lambda s: [((), s.state.tally.imbalance_m(s.at_ms) / 1000)],
     ),

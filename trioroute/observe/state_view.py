@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trioroute.observe.pools import Pool, pools
 from trioroute.observe.sight import Row, rows, scores, share
 from trioroute.observe.timings import LogView, SourceView
 from trioroute.projections import State
@@ -45,6 +46,7 @@ def view(
         "ready": ready[0],
         "reason": ready[1],
         "replicas": replicas,
+        "pools": [_pool(pool) for pool in pools(state, seen, at_ms)],
         "pins": {"session": len(state.pins.session), "prefix": len(state.pins.prefix)},
         "config": {
             "digest": state.file_digest,
@@ -53,6 +55,15 @@ def view(
         },
         "discovery": {name: _source(source, at_ms) for name, source in (discovery or {}).items()},
         "imbalance_index": state.tally.imbalance_m(at_ms) / 1000,
+    }
+
+
+def _pool(pool: Pool) -> dict[str, Any]:
+    return {
+        "model": pool.model,
+        "replicas": pool.replicas,
+        "routable": pool.routable,
+        "imbalance": pool.imbalance_m / 1000,
     }
 
 

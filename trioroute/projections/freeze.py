@@ -19,7 +19,7 @@ from trioroute.events.codec import plain_settings, settings_of
 from trioroute.projections import conversations, fleet, health, load, pins, prompts, tally
 from trioroute.projections.state import State
 
-FOLD = 2
+FOLD = 3
 """Raised whenever the same events fold into another state than before."""
 
 

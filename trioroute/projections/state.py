@@ -1,5 +1,6 @@
 """The whole state, and what it says of itself."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -77,10 +78,20 @@ class State:
 
 
 def imbalance_now_m(state: State, at_ms: int) -> int:
-    """(max - min) of effective_running over the LIVE replicas, in thousandths (RULES 7)."""
-    loads = [
-        state.measure(name, at_ms).effective_running_m
+    """The largest of the pools' imbalances, in thousandths (RULES 7: all rules hold per pool)."""
+    loads_m = {
+        name: state.measure(name, at_ms).effective_running_m
         for name in state.fleet.replicas
         if state.standing(name) == "LIVE"
-    ]
-    return max(loads) - min(loads) if loads else 0
+    }
+    largest_m, last = 0, None
+    for members in state.fleet.pools.values():
+        if members != last:  # a base model and its adapters stand side by side
+            of_pool = {one.name: loads_m[one.name] for one in members if one.name in loads_m}
+            largest_m, last = max(largest_m, pool_imbalance_m(of_pool)), members
+    return largest_m
+
+
+def pool_imbalance_m(loads_m: Mapping[str, int]) -> int:
+    """(max - min) of the effective_running of a pool's LIVE replicas; 0 without any."""
+    return max(loads_m.values()) - min(loads_m.values()) if loads_m else 0

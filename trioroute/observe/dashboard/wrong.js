@@ -1,4 +1,4 @@
-/* What is wrong with replicas now, above everything else; nothing is shown while all is well. */
+/* What is wrong with pools and replicas now, above everything else; nothing is shown while all is well. */
 const troubleOf = replica => {
   const said = [];
   if (replica.state !== "LIVE") {
@@ -17,8 +17,14 @@ const troubleOf = replica => {
   made.append(words);
   return [made];
 };
+const unservedBy = pool => {
+  if (pool.routable || !pool.replicas) return [];
+  return [element("li", element("span",
+    `nobody serves ${pool.model}: none of its ${plural(pool.replicas, "replica")} is routable`,
+    "EJECTED"))];
+};
 const showWrong = state => {
-  const made = state.replicas.flatMap(troubleOf);
+  const made = state.pools.flatMap(unservedBy).concat(state.replicas.flatMap(troubleOf));
   at("troubles").replaceChildren(...made);
   at("wrong").hidden = !made.length;
   countDown();

@@ -1,0 +1,71 @@
+"""Each model's pool as it is now: whether anyone serves it, and how even its load is."""
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from trioroute.observe.sight import MODELS_SHOWN, Row
+from trioroute.projections import State
+from trioroute.projections.measure import ROUTABLE
+from trioroute.projections.state import pool_imbalance_m
+
+
+@attrs.frozen(slots=True)
+class Pool:
+    """The replicas that list ``model``. Loads in thousandths, ``largest_share`` 0 to 1.
+
+    ``replicas`` is 0 for a model that was served once and that no replica of the fleet lists now.
+    A replica that serves several models counts whole in the pool of each.
+    """
+
+    model: str
+    replicas: int
+    routable: int
+    imbalance_m: int
+    in_flight: int
+    wlc_m: int
+    largest_share: float
+
+
+def pools(state: State, rows: Sequence[Row], at_ms: int) -> Iterator[Pool]:
+    """What the fleet serves first, then what was served once: at most ``MODELS_SHOWN``.
+
+    A base model and its adapters stand side by side with the same replicas: counted once.
+    """
+    by_name = {row.name: row for row in rows}
+    traffic = state.tally.traffic(at_ms)
+    named = state.fleet.pools
+    gone = (model for model in state.fleet.seen_models if model not in named)
+    members, made = None, None
+    for _, model in zip(range(MODELS_SHOWN), (*named, *gone), strict=False):
+        here = state.fleet.pool(model)
+        if made is None or here != members:
+            members, made = here, _pool([by_name[one.name] for one in here], traffic)
+        yield attrs.evolve(made, model=model)
+
+
+def unserved(state: State) -> list[str]:
+    """The models that replicas of the fleet list and none serves now, ``MODELS_SHOWN`` at most."""
+    standings = {name: state.standing(name) for name in state.fleet.replicas}
+    found = (
+        model
+        for model, members in state.fleet.pools.items()
+        if not any(standings[one.name] in ROUTABLE for one in members)
+    )
+    return [model for _, model in zip(range(MODELS_SHOWN), found, strict=False)]
+
+
+def _pool(members: Sequence[Row], traffic: dict[str, int]) -> Pool:
+    loads_m = {
+        row.name: row.measured.effective_running_m for row in members if row.standing == "LIVE"
+    }
+    counts = [traffic.get(row.name, 0) for row in members]
+    return Pool(
+        model="",
+        replicas=len(members),
+        routable=sum(row.standing in ROUTABLE for row in members),
+        imbalance_m=pool_imbalance_m(loads_m),
+        in_flight=sum(row.load.own for row in members),
+        wlc_m=sum(row.load.wlc_m for row in members),
+        largest_share=max(counts) / sum(counts) if any(counts) else 0.0,
+    )
