@@ -20,7 +20,7 @@ const troubleOf = replica => {
 const unservedBy = pool => {
   if (pool.routable || !pool.replicas) return [];
   return [element("li", element("span",
-    `nobody serves ${pool.model}: none of its ${plural(pool.replicas, "replica")} is routable`,
+    `nobody serves ${pool.model}: 0 of ${plural(pool.replicas, "replica")} routable`,
     "EJECTED"))];
 };
 const showWrong = state => {
