@@ -81,7 +81,8 @@ def _worker(
         return partial(worker, ASGIWrapper(stock), config, sockets=sort)
     logger.warning(
         "hypercorn's TCPServer is not where it was: serving on its own connections, which "
-        "cost about ten times the CPU; install the hypercorn version pyproject.toml names"
+        "cost about ten times the CPU and bound no HTTP/2 frames; install the hypercorn version "
+        "pyproject.toml names"
     )
     config.bind = [f"fd://{sock.detach()}" for sock in sockets]
     return partial(hypercorn.trio.serve, stock, config, mode="asgi")
