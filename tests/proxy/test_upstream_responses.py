@@ -198,6 +198,22 @@ async def test_what_is_no_response_is_an_error(response: bytes, cause: str) -> N
         assert len(r.peers) == 1  # a fresh connection is not retried
 
 
+@pytest.mark.parametrize("status", [b"000", b"001", b"099"])
+async def test_a_status_below_100_is_an_error_at_once(status: bytes) -> None:
+    """It was waited on as if it were informational, up to the limit for the first byte."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(b"HTTP/1.1 %b x\r\ncontent-length: 0\r\n\r\n" % status)
+        await peer.wait_gone()
+
+    async with replica(script) as r, transport_to(r.url) as t:
+        with trio.fail_after(10), pytest.raises(UpstreamError, match=status.decode()) as caught:
+            await get(t)
+        assert caught.value.cause == "protocol"
+        assert caught.value.sent
+
+
 @pytest.mark.parametrize(
     "framing", [b"zz\r\n", b"3\r\nabcd\r\n", b"1;" + b"x" * 300_000 + b"\r\na\r\n0\r\n\r\n"]
 )

@@ -134,6 +134,8 @@ class ResponseParser:
         if self.complete:
             return
         status = self._parser.get_status_code()
+        if status < 100:
+            raise ValueError(f"the status {status:03} is none (RFC 9110 section 15)")
         if status < 200:
             if status == 101:
                 return
