@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import trio
 from eventlog.conformance import some_entries
 from eventlog.segments import list_segments
 from eventlog.sqlite import SegmentLimits, SqliteStore
+from tests.upkeep.alive import is_alive, is_ended
 from trioroute.archived import is_archived, mark_of, unarchived
 from trioroute.upkeep import Archiving
 from trioroute.upkeep.archive import words_of
@@ -113,3 +115,105 @@ async def test_a_segment_that_cannot_be_marked_is_told_and_tried_again(
     if fault == "File exists":
         marks.unlink()
     await until(lambda: not unarchived(log), archiving)
+
+
+def hanging(tmp_path: Path) -> str:
+    """A command that ends at no SIGTERM, neither it nor its child; it tells the pid of both."""
+    script = tmp_path / "hang.sh"
+    script.write_text(
+        "#!/bin/sh\ntrap '' TERM\n"
+        f"sleep 600 & echo $$ $! $1 >> {tmp_path / 'pids'}\n"
+        "wait; wait; sleep 600\n"
+    )
+    script.chmod(0o755)
+    return f"{script} {{segment}}"
+
+
+def started(tmp_path: Path) -> list[int]:
+    lines = (tmp_path / "pids").read_text().splitlines() if (tmp_path / "pids").exists() else []
+    return [int(word) for line in lines for word in line.split()[:2]]
+
+
+async def test_a_command_that_hangs_is_told_and_what_waits_is_counted_meanwhile(
+    log: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    archiving = archiving_of(log, hanging(tmp_path))
+    archiving.tell_after_s = 0.05
+    for path in unarchived(log)[1:]:
+        path.rename(path.with_suffix(".away"))
+    await until(lambda: archiving.deeds.waiting == 1 and len(started(tmp_path)) == 2, archiving)
+    await until(lambda: "has run for 0 s" in caplog.text, archiving)
+    assert (
+        "log-1.sqlite, and 1 closed segment in all not archived yet: it is ended after"
+        in caplog.text
+    )
+
+    def more() -> bool:
+        for path in log.glob("*.away"):
+            path.rename(path.with_suffix(".sqlite"))
+        return archiving.deeds.waiting == 3
+
+    await until(more, archiving)
+    assert archiving.deeds.failed == 0
+    for pid in started(tmp_path):
+        await is_ended(pid)
+
+
+async def test_another_command_takes_the_place_of_one_that_hangs(
+    log: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    commands = [hanging(tmp_path)]
+    archiving = Archiving(log, lambda: commands[-1], lambda: NOW_MS, look_every_s=0.01)
+
+    def changed() -> bool:
+        if started(tmp_path):
+            commands.append("true {segment}")
+        return not unarchived(log)
+
+    await until(changed, archiving)
+    assert "log.archive was changed: its command for " in caplog.text
+    for pid in started(tmp_path):
+        await is_ended(pid)
+
+
+async def test_a_changed_command_does_not_wait_for_the_pause_after_a_failure(log: Path) -> None:
+    commands = ["false {segment}"]
+    archiving = Archiving(log, lambda: commands[-1], lambda: NOW_MS, look_every_s=0.01, pause_s=600)
+
+    def changed() -> bool:
+        if archiving.deeds.failed:
+            commands.append("true {segment}")
+        return not unarchived(log)
+
+    await until(changed, archiving)
+    assert archiving.deeds.failed == 1
+
+
+async def test_what_a_killed_router_left_running_is_ended_before_another_is_run(
+    log: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs = (
+        "import sys, trio; from pathlib import Path; from trioroute.upkeep import Archiving;"
+        "trio.run(Archiving(Path(sys.argv[1]), lambda: sys.argv[2], lambda: 0).run)"
+    )
+    command = hanging(tmp_path)
+    words = [sys.executable, "-c", runs, str(log), command]
+    router = await trio.lowlevel.open_process(words)
+    with trio.fail_after(30):
+        while not started(tmp_path):  # noqa: ASYNC110  # another process writes it
+            await trio.sleep(0.05)
+    router.kill()
+    await router.wait()
+    first = started(tmp_path)
+    assert all(map(is_alive, first)), "nothing ends it with the router"
+
+    def begun_again() -> bool:
+        running = [is_alive(pid) for pid in started(tmp_path)]
+        assert len(running) == 2 or not any(running[:2]), "never two at once"
+        return len(running) == 4
+
+    await until(begun_again, archiving_of(log, command))
+    assert "a command that a router which was killed left running: it is ended" in caplog.text
+    for pid in started(tmp_path):
+        await is_ended(pid)
+    await until(lambda: not unarchived(log), archiving_of(log, "true {segment}"))

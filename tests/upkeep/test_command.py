@@ -1,6 +1,5 @@
 """A command beside the router: what it says is bounded, and nothing of it is left behind."""
 
-import os
 import sys
 import tracemalloc
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from tests.upkeep.alive import is_ended
 from trioroute.upkeep.command import MESSAGE_BYTES, run_command
 
 
@@ -16,14 +16,14 @@ async def test_a_command_that_cannot_be_started_is_a_failure(words: list[str]) -
     assert (await run_command(words, 10)).failure
 
 
-async def test_a_command_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:
+async def test_a_command_that_takes_too_longis_ended_with_all_it_started(tmp_path: Path) -> None:
     child = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); "
     inner = [sys.executable, "-c", child + "time.sleep(60)"]
     outer = f"import subprocess; subprocess.run({inner!r})"
     with trio.fail_after(20):
         ran = await run_command([sys.executable, "-c", outer], 2)
     assert "took longer than 2 s" in ran.failure
-    await _is_ended(int((tmp_path / "pid").read_text()))
+    await is_ended(int((tmp_path / "pid").read_text()))
 
 
 async def test_only_the_end_of_much_that_a_command_says_is_kept() -> None:
@@ -48,19 +48,4 @@ async def test_a_child_that_keeps_stderr_open_neither_delays_the_end_nor_outlive
     with trio.fail_after(20):
         ran = await run_command(["sh", "-c", script], 60)
     assert ran.failure == ""
-    await _is_ended(int((tmp_path / "pid").read_text()))
-
-
-async def _is_ended(pid: int) -> None:
-    with trio.fail_after(5):
-        while _is_alive(pid):  # noqa: ASYNC110  # its parent is init now
-            await trio.sleep(0.05)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-    return state != "Z"
+    await is_ended(int((tmp_path / "pid").read_text()))

@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 import trio
@@ -24,8 +24,9 @@ class Ran:
     told: str = ""
 
 
-async def run_command(words: Sequence[str], limit_s: float) -> Ran:
-    """Run it without a shell and with nothing to read, in a process group of its own.
+async def run_command(words: Sequence[str], limit_s: float, inherits: Sequence[int] = ()) -> Ran:
+    """Run it without a shell and with nothing to read, in a process group of its own; of our open
+    files it gets those that it ``inherits``.
 
     It is over when the program itself is, even if a child of it holds stderr open; what is left of
     the group is ended then. A temporary file for stderr lost: it could fill the disk.
@@ -37,6 +38,7 @@ async def run_command(words: Sequence[str], limit_s: float) -> Ran:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            pass_fds=inherits,
         )
     except (OSError, ValueError) as error:
         return Ran(str(error))
@@ -71,15 +73,21 @@ class _End:
 
 async def _end_all(process: trio.Process) -> None:
     """End what is left of the group, also when the program itself is gone already."""
-    try:
-        os.killpg(process.pid, signal.SIGTERM)
-        with trio.move_on_after(GRACE_S):
-            while True:
-                process.poll()
-                os.killpg(process.pid, 0)
-                await trio.sleep(LOOK_EVERY_S)
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # none is left, or none that is ours
-        pass
+    await end_group(process.pid, process.poll)
     with trio.move_on_after(GRACE_S):
         await process.wait()
+
+
+async def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:
+    """End a process group: asked first, killed after ``GRACE_S``. ``reap`` a child of ours in it,
+    which would be taken for alive."""
+    try:
+        os.killpg(group, signal.SIGTERM)
+        with trio.move_on_after(GRACE_S):
+            while True:
+                reap()
+                os.killpg(group, 0)
+                await trio.sleep(LOOK_EVERY_S)
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # none is left, or none that is ours
+        pass
