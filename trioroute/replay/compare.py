@@ -140,7 +140,7 @@ class _Counted:
                 self.replicas[row[2]] += 1
                 self.reasons[self.block(seq)][row[5]] += 1
             else:
-                traffic.answered((stream, row[2]), row[3], normal=False)
+                traffic.answered((stream, row[2]), row, normal=False)
                 self.duration.add(self.block(seq), row[4])
                 if row[3] is not None:
                     self.ttfb.add(self.block(seq), row[3])

@@ -14,6 +14,7 @@ from trioroute.replay.told import (
     Line,
     Listed,
     Moment,
+    ReplicaTimes,
     ReplicaTold,
     RequestRow,
     SessionTold,
@@ -136,9 +137,23 @@ def present_replica(console: Console, told: ReplicaTold) -> None:
     )
     say(console, f"by reason   {_counts(told.dispatches)}")
     say(console, f"endings     {_counts(told.endings)}")
+    say(console, f"times       {_times(told.times)}")
     console.print()
     _left_out(console, told.left_out)
     console.print(_lines(told.history))
+
+
+def _times(told: ReplicaTimes) -> str:
+    if not told.answers:
+        return "no good answer tells any"
+    first = ", ".join(_within(told.ttfb_p50_ms, told.ttfb_p99_ms))
+    whole = ", ".join(_within(told.duration_p50_ms, told.duration_p99_ms))
+    return f"first byte {first}; whole answer {whole}"
+
+
+def _within(median_ms: int | None, most_ms: int | None) -> list[str]:
+    named = (("median", median_ms), ("99 %", most_ms))
+    return [f"{name} {'?' if ms is None else span(ms)}" for name, ms in named]
 
 
 def present_moment(console: Console, moment: Moment, now_ms: int) -> None:

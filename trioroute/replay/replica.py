@@ -10,7 +10,8 @@ from eventlog.record import Record
 from trioroute.events import Dispatched, Ejected, Event, Failed, Orphaned, Released
 from trioroute.replay.ahead import rows_within
 from trioroute.replay.incident.evidence import Evidence
-from trioroute.replay.plain import CODE, DISPATCH, END, WIDTH, Run, Send
+from trioroute.replay.incident.times import Times
+from trioroute.replay.plain import CODE, DISPATCH, END, UNKNOWN, WIDTH, Run, Send
 from trioroute.replay.read import ENDINGS, NotFound, Source, decision_name
 from trioroute.replay.told import Line, ReplicaTold
 from trioroute.replay.within import ALL, Within
@@ -40,6 +41,7 @@ class _Story:
     evidence: Evidence = attrs.field(factory=Evidence)
     others: dict[str, None] = attrs.field(factory=dict)
     sends: list[Send] = attrs.field(factory=list)
+    times: Times = attrs.field(factory=Times)
 
     def health(self, record: Record, event: Event) -> None:
         name = getattr(event, "replica", "")
@@ -61,6 +63,7 @@ class _Story:
         for line in self.evidence.of(self.name):
             if line.event != "ScrapeFailed":
                 self._add(line)
+        self.evidence.against.pop(self.name, None)  # a second eject has evidence of its own
 
     def _add(self, line: Line) -> None:
         self.lines.append(line)
@@ -87,6 +90,13 @@ class _Story:
             self.open -= ended
             self.evidence.fine(self.name)
             self.endings["ok"] = self.endings.get("ok", 0) + len(ended)
+            self._times(run, ended)
+
+    def _times(self, run: Run, ended: set[tuple[str, int]]) -> None:
+        codes, _, _, numbers, ttfbs, lasts = run.columns()
+        for code, number, ttfb_ms, took_ms in zip(codes, numbers, ttfbs, lasts, strict=True):
+            if code == END and (run.stream, number) in ended:
+                self.times.take(None if ttfb_ms == UNKNOWN else ttfb_ms, took_ms)
 
     def take(self, record: Record, event: Event) -> None:
         if record.kind in _HEALTH:
@@ -105,6 +115,8 @@ class _Story:
             if (record.stream, event.dispatch) in self.open:
                 place = decision_name(record.stream, record.version)
                 self.evidence.ended(record.at_ms, place, self.name, event)
+                if isinstance(event, Released) and event.outcome == "ok":
+                    self.times.take(event.ttfb_ms, event.duration_ms)
             self._end(record, event.dispatch, outcome)
         elif isinstance(event, Orphaned):
             for number in event.dispatches:
@@ -145,6 +157,7 @@ def tell_replica(
         dispatches=story.dispatches,
         endings=story.endings,
         in_flight=len(story.open),
+        times=story.times.told(name),
     )
 
 

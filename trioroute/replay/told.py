@@ -181,6 +181,18 @@ class SessionTold:
 
 
 @attrs.frozen(kw_only=True)
+class ReplicaTimes:
+    """Of the good ``answers`` of a replica, exact to a quarter; None: none tells."""
+
+    replica: str
+    answers: int
+    ttfb_p50_ms: int | None
+    ttfb_p99_ms: int | None
+    duration_p50_ms: int | None
+    duration_p99_ms: int | None
+
+
+@attrs.frozen(kw_only=True)
 class ReplicaTold:
     """A replica's history: health, and how its dispatches came and ended; ``since_ms`` and
     ``until_ms``: only what came then."""
@@ -193,6 +205,7 @@ class ReplicaTold:
     dispatches: dict[str, int]
     endings: dict[str, int]
     in_flight: int
+    times: ReplicaTimes
 
 
 @attrs.frozen(kw_only=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import attrs
 
 from trioroute.replay.incident.bins import bin_of, edge_of
+from trioroute.replay.incident.times import quantile_bin
 from trioroute.replay.incident.told import Usual
 
 USUAL_MIN = 20
@@ -53,13 +54,3 @@ def border_of(model: str | None, normal: Iterable[Counter[int]]) -> Border:
         late_m=late * 1000 // answers,
     )
     return Border(usual, border)
-
-
-def quantile_bin(bins: Counter[int], thousandths: int) -> int:
-    """The bin that so many thousandths of all are in or below."""
-    left = -(-bins.total() * thousandths // 1000)
-    for place in sorted(bins):
-        left -= bins[place]
-        if left <= 0:
-            return place
-    raise AssertionError("the bins add up to their total")

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-import attrs
-
-from trioroute.replay.clock import local_iso, span
+from trioroute.replay.clock import span
+from trioroute.replay.incident.block import Block, clock_time
 from trioroute.replay.incident.glossary import words_of
+from trioroute.replay.incident.speed_lines import slow_blocks, slow_names, times_blocks
 from trioroute.replay.incident.told import Hit, Incident, Retaken
 from trioroute.replay.told import Line
 from trioroute.replay.words import PIN_ENDS, SPILLS, plural
@@ -20,29 +20,14 @@ FLEET_SHOWN = 20
 PREVENTION = "What would have prevented it"
 
 
-@attrs.frozen
-class Block:
-    """A heading, sentences, and a table if ``columns`` are not empty. ``right``: numbers."""
-
-    title: str
-    said: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    right: tuple[str, ...] = ()
-
-
-def clock_time(at_ms: int) -> str:
-    return local_iso(at_ms)[:23].replace("T", " ")
-
-
 def title_of(told: Incident) -> str:
     length = span(told.to_ms - told.from_ms)
     return f"Incident {told.begin[:19]} to {told.end[:19]} ({length})"
 
 
 def blocks_of(told: Incident) -> list[Block]:
-    made = [_phases(told), *_cause(told), *_prevention(told), _hit(told)]
-    made += [*_harmed(told), _counts(told), _rules(told), _timeline(told)]
+    made = [_phases(told), *slow_blocks(told), *_cause(told), *_prevention(told), _hit(told)]
+    made += [*times_blocks(told), *_harmed(told), _counts(told), _rules(told), _timeline(told)]
     if told.notes:
         made.insert(0, Block("What the log cannot tell", told.notes))
     return made
@@ -60,7 +45,8 @@ def _cause(told: Incident) -> list[Block]:
     cause = told.first_cause
     columns = ("time", "row", "what")
     if cause is None:
-        said = ["nothing went wrong with the service in this span"]
+        but = f", but for what was slow: {', '.join(names)}" if (names := slow_names(told)) else ""
+        said = [f"nothing went wrong with the service in this span{but}"]
         if told.total.refused:
             said.append(f"what was asked for was refused: {_listed(told.refusals)}")
         blocks = [Block("First cause", tuple(said))]

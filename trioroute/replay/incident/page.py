@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from html import escape
 
-from trioroute.replay.incident.lines import Block, blocks_of, head_of, title_of, words_block
+from trioroute.replay.incident.block import Block
+from trioroute.replay.incident.lines import blocks_of, head_of, title_of, words_block
 from trioroute.replay.incident.plots import IN_FLIGHT, PHASES, STATES, colour, plots_of, replicas_of
 from trioroute.replay.incident.told import Incident
 

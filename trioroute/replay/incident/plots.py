@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from trioroute.replay.incident.lines import clock_time
+from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.told import Incident, TimeStep
 
 WIDTH, LEFT, HEIGHT, LANE = 960, 120, 140, 20

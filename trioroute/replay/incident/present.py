@@ -3,7 +3,8 @@
 from rich.console import Console
 from rich.text import Text
 
-from trioroute.replay.incident.lines import Block, blocks_of, head_of, title_of, words_block
+from trioroute.replay.incident.block import Block
+from trioroute.replay.incident.lines import blocks_of, head_of, title_of, words_block
 from trioroute.replay.incident.told import Incident
 from trioroute.replay.present import say, table
 

@@ -63,7 +63,7 @@ class Requests:
         place = (self.stream, row[2])
         if (flight := self._flight(row[2])) is not None:
             self.evidence.fine(flight[0])
-        self.traffic.answered(place, row[3], normal)
+        self.traffic.answered(place, row, normal)
         return self.landed(row[2])
 
     def moves(self, run: Run, *, normal: bool) -> bool:

@@ -2,7 +2,7 @@
 
 import attrs
 
-from trioroute.replay.told import Line
+from trioroute.replay.told import Line, ReplicaTimes
 
 
 @attrs.frozen(kw_only=True)
@@ -64,6 +64,23 @@ class Usual:
     usual_ttfb_ms: int | None = None
     delayed_from_ms: int | None = None
     late_m: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Slow:
+    """A replica was several times slower than the rest of its pool: the median length of its
+    answers beside that of the ``others``, of requests that came then.
+    ``slowest`` is the decision whose answer took longest."""
+
+    replica: str
+    model: str | None
+    from_ms: int
+    to_ms: int
+    answers: int
+    p50_ms: int
+    others_answers: int
+    others_p50_ms: int
+    slowest: str
 
 
 @attrs.frozen(kw_only=True)
@@ -188,6 +205,8 @@ class Incident:
     spills: dict[str, int]
     rebinds: dict[str, int]
     usual: tuple[Usual, ...]
+    replicas: tuple[ReplicaTimes, ...]
+    slow: tuple[Slow, ...]
     rules: tuple[Acted, ...]
     hints: tuple[str, ...]
     prevention: tuple[Prevention, ...]

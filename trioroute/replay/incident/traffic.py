@@ -11,8 +11,9 @@ from trioroute.replay.incident.bins import BINS, bin_of
 from trioroute.replay.incident.groups import GROUPS_MAX, REST, Group
 from trioroute.replay.incident.hurt import SERVICE, Hurt
 from trioroute.replay.incident.limbo import Limbo, Lost, Place
+from trioroute.replay.incident.slow import Speeds
 from trioroute.replay.incident.told import TimeStep
-from trioroute.replay.plain import END, UNKNOWN, Run, Who
+from trioroute.replay.plain import END, UNKNOWN, Ended, Run, Who
 from trioroute.replay.words import NOT_FAILED
 
 STEPS = 120
@@ -46,6 +47,10 @@ class Traffic:
     spills: Counter[str] = attrs.field(factory=Counter)
     rebinds: Counter[str] = attrs.field(factory=Counter)
     hurt: Hurt = attrs.field(factory=Hurt)
+    speeds: Speeds = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.speeds = Speeds(self.from_ms)
 
     def step(self, at_ms: int) -> TimeStep:
         place = (at_ms - self.from_ms) // self.step_ms
@@ -90,14 +95,15 @@ class Traffic:
         """As ``first`` and ``answered`` of each move, in a third of the time: in an hour there are
         a million of them. Which of ``watched`` gave an answer."""
         flights, in_flight, sends = self.flights[run.stream], self.in_flight, run.sends
-        codes, _, times, numbers, ttfbs, _ = run.columns()
+        codes, _, times, numbers, ttfbs, lasts = run.columns()
         for number in self.again[run.stream].intersection(numbers):
             self._rescued((run.stream, number), flights[number][1])
         for code, count in Counter(code for code in codes if code != END).items():
             self.group(sends[code][1]).requests += count
         ended, step_ends, answered, ids = 0, -1, set[str](), iter(run.ids)
         tables = dict[Who, Counter[int]]()
-        for code, at_ms, number, ttfb_ms in zip(codes, times, numbers, ttfbs, strict=True):
+        moves = zip(codes, times, numbers, ttfbs, lasts, strict=True)
+        for code, at_ms, number, ttfb_ms, took_ms in moves:
             if code != END:
                 if at_ms >= step_ends:
                     step = self.step(at_ms)
@@ -115,7 +121,10 @@ class Traffic:
                 ended += 1
                 if replica in watched:
                     answered.add(replica)
-                if ttfb_ms != UNKNOWN:
+                known = ttfb_ms if ttfb_ms != UNKNOWN else None
+                served, place = (replica, found[1][0]), (run.stream, number)
+                self.speeds.take(served, at_ms, known, took_ms, place)
+                if known is not None:
                     bins = tables.get(found[1])
                     if bins is None:
                         bins = tables[found[1]] = self._bins(found[1], normal)
@@ -186,15 +195,20 @@ class Traffic:
             self._failed(who, at_ms, event.outcome)
             return
         self.endings[event.outcome] += 1
+        if event.outcome == "ok":
+            served = (flight[0], who[0])
+            self.speeds.take(served, at_ms, event.ttfb_ms, event.duration_ms, place)
         if event.outcome == "ok" and event.ttfb_ms is not None:
             self._bins(who, normal)[bin_of(event.ttfb_ms)] += 1
 
-    def answered(self, place: Place, ttfb_ms: int | None, normal: bool) -> None:
+    def answered(self, place: Place, row: Ended, normal: bool) -> None:
         """A release that is ``ok``."""
+        ttfb_ms = row[3]
         flight = self._land(place)
         if flight is not None:
             self.endings["ok"] += 1
             self._rescued(place, flight[1])
+            self.speeds.take((flight[0], flight[1][0]), row[1], ttfb_ms, row[4], place)
             if ttfb_ms is not None:
                 self._bins(flight[1], normal)[bin_of(ttfb_ms)] += 1
 
@@ -260,3 +274,4 @@ class Traffic:
     def finish(self) -> None:
         for lost in self.limbo.failed.values():
             self._lost(lost)
+        self.speeds.finish()

@@ -179,6 +179,8 @@ class _Walk:
             spills=dict(traffic.spills),
             rebinds=dict(traffic.rebinds),
             usual=tuple(one.usual for one in borders.values()),
+            replicas=traffic.speeds.replicas(),
+            slow=tuple(traffic.speeds.slow(to_ms)),
             rules=story.rules.told(),
             hints=tuple(one.text for one in prevents.items if one.setting is not None),
             prevention=prevents.items,

@@ -1,0 +1,93 @@
+"""A replica that answers, but slowly: ``--incident`` names it, ``--replica`` tells its times."""
+
+from tests.replay.prevented import told_of
+from tests.replay.rig import source_of
+from tests.rig import Flown, Rig
+from trioroute.replay.incident import Incident
+from trioroute.replay.incident.lines import blocks_of
+from trioroute.replay.replica import tell_replica
+
+
+def used(rig: Rig, seconds: int, slow: int = 1, whole: bool = True) -> list[Flown]:
+    """Two requests at once, on both replicas, ten times in so many seconds; those on b take
+    ``slow`` times as long."""
+    on_b = []
+    for _ in range(10):
+        rig.pass_s(seconds / 10)
+        one, other = rig.go(), rig.go()
+        for flown in (one, other):
+            took_ms = 300 * (slow if flown.replica == "b" else 1)
+            rig.finish(flown, ttfb_ms=took_ms if whole else took_ms // 3, duration_ms=took_ms)
+            on_b += [flown] if flown.replica == "b" else []
+    return on_b
+
+
+def told_with(slow: int, whole: bool = True) -> tuple[Incident, list[Flown]]:
+    rig = Rig().live("a", "b")
+    used(rig, 20)
+    on_b = used(rig, 10, slow, whole)
+    used(rig, 20)
+    return told_of(rig), on_b
+
+
+def test_a_slow_replica_is_named_with_the_numbers_of_its_pool() -> None:
+    told, on_b = told_with(4)
+    assert {one.replica for one in told.slow} == {"b"}
+    (one,) = told.slow
+    assert one.model == "m"
+    assert one.p50_ms >= 3 * one.others_p50_ms > 0
+    assert one.slowest in {f"r1/{flown.number}" for flown in on_b}
+    (block,) = [block for block in blocks_of(told) if block.title == "Slow replicas"]
+    assert block.said == ("slow: b",)
+    (cause,) = [block for block in blocks_of(told) if block.title == "First cause"]
+    assert cause.said[0].endswith("in this span, but for what was slow: b")
+
+
+def test_a_replica_that_is_a_little_slower_is_not_named() -> None:
+    assert told_with(2)[0].slow == ()
+
+
+def test_few_answers_do_not_say_that_a_replica_is_slow() -> None:
+    rig = Rig().live("a", "b")
+    for _ in range(2):
+        one, other = rig.pass_s(1).go(), rig.go()
+        for flown in (one, other):
+            rig.finish(flown, ttfb_ms=9, duration_ms=9000 if flown.replica == "b" else 10)
+    assert told_of(rig).slow == ()
+
+
+def test_whole_answers_among_streams_are_no_slow_first_bytes() -> None:
+    rig = Rig().live("a", "b")
+    for _ in range(12):
+        one, other = rig.pass_s(0.3).go(), rig.go()
+        for flown in (one, other):
+            rig.finish(flown, ttfb_ms=1000 if flown.replica == "b" else 50, duration_ms=1000)
+    assert told_of(rig).slow == ()
+
+
+def test_times_are_told_by_replica() -> None:
+    rig = Rig().live("a", "b")
+    used(rig, 10, 4)
+    times = {one.replica: one for one in told_of(rig).replicas}
+    assert (times["a"].answers, times["b"].answers) == (10, 10)
+    assert (times["a"].duration_p50_ms, times["b"].duration_p50_ms) == (256, 1024)
+    own = tell_replica(source_of(rig), "b").times
+    assert own == times["b"]
+
+
+def test_each_eject_of_a_replica_has_its_own_evidence() -> None:
+    rig = Rig().live("a", "b")
+    failed = []
+    for _ in range(2):
+        for _ in range(3):
+            on_a = rig.pass_s(1).go()
+            while on_a.replica != "a":
+                rig.finish(on_a)
+                on_a = rig.go()
+            rig.finish(on_a, "upstream_error")
+            failed.append(on_a.number)
+        rig.calm(80)
+    told = tell_replica(source_of(rig), "a")
+    held = [line for line in told.history if line.event == "Released"]
+    assert sum(line.event == "Ejected" for line in told.history) == 2
+    assert [line.text.split()[1] for line in held] == [f"r1/{number}" for number in failed]
