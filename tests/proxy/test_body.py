@@ -10,7 +10,15 @@ import brotli
 import pytest
 import zstandard
 
-from trioroute.proxy.body import UnusableBody, is_json, multipart_model, plain_body, read_json
+from tests.proxy.work import assert_linear, cpu_s
+from trioroute.proxy.body import (
+    PARTS_MAX,
+    UnusableBody,
+    is_json,
+    multipart_model,
+    plain_body,
+    read_json,
+)
 
 FORM = [(b"content-type", b"multipart/form-data; boundary=XX")]
 
@@ -127,6 +135,9 @@ END = b"--XX--\r\n"
     [
         MODEL + END,
         FILE + MODEL + END,
+        FILE * (PARTS_MAX - 1) + MODEL + END,
+        part('Content-Disposition: form-data; filename="a;b"; name="model" ', "org/m-1") + END,
+        b"--XX\r\n" * 100 + MODEL + END,
         b"preamble\r\n" + FILE + MODEL + END,
         FILE + part("content-disposition: FORM-DATA; NAME=model", "org/m-1") + END,
         part('X: y\r\nContent-Disposition: form-data; name="model"; x=y\r\nZ: z', "org/m-1") + END,
@@ -148,6 +159,11 @@ def test_the_model_field_is_found_and_nothing_else(body: bytes) -> None:
         part('Content-Disposition: form-data; name="model"', "m" * 2000) + END,
         MODEL[:-2],
         b"--XX\r\n" * 5000 + MODEL,
+        FILE * PARTS_MAX + MODEL + END,
+        part('Content-Disposition: form-data; filename="; name=model; "', "evil") + END,
+        part('Content-Disposition: form-data; filename="\\"; name=\\"model"', "evil") + END,
+        part('Content-Disposition: form-data; filename="; name="model"', "evil") + END,
+        part("X: content-disposition: form-data; name=model", "evil") + END,
     ],
 )
 def test_a_form_without_a_usable_model(body: bytes) -> None:
@@ -165,3 +181,44 @@ def test_a_body_of_too_many_values_is_refused_before_they_are_made() -> None:
     with pytest.raises(UnusableBody, match="more than 200000"):
         read_json(b'{"a":[' + b"[]," * 200_001 + b"0]}")
     assert read_json(b'{"a":[' + b"[]," * 100_000 + b"0]}")
+
+
+HEADS = [
+    b"content-disposition:",
+    b"\r\ncontent-disposition:",
+    b"\r\ncontent-disposition: a; name=",
+    b"; name=mode",
+    b";name=modem ",
+    b';"',
+    b'"',
+    b'\\"',
+    b"a\r\n",
+    b" ",
+    b"",
+]
+
+
+@pytest.mark.parametrize("piece", HEADS)
+@pytest.mark.parametrize("start", [b"\r\n", b"\r\ncontent-disposition:;name=model-"])
+def test_a_form_takes_time_by_its_bytes(start: bytes, piece: bytes) -> None:
+    form = [(b"content-type", b"multipart/form-data; boundary=a")]
+    head = (start + piece * 2000)[:3480]
+    block = b"\r\n--a" * 96 + head + b"\r\n\r\n"
+
+    def read(size: int) -> None:
+        assert multipart_model(form, block * (size // len(block))) is None
+
+    assert_linear(read, 20_000)
+    assert cpu_s(lambda: read(250_000)) < 0.05
+
+
+@pytest.mark.parametrize("boundary", [b"a", b"aaab", b"a" * 199 + b"b", b"-" * 70])
+def test_looking_for_a_boundary_takes_time_by_the_bytes(boundary: bytes) -> None:
+    form = [(b"content-type", b"multipart/form-data; boundary=" + boundary)]
+    pieces = (b"a", b"\r\n--" + boundary[:-1], b"\r\n--", b"-", b"\r\n")
+
+    def read(size: int) -> None:
+        for piece in pieces:
+            multipart_model(form, piece * (size // len(piece)))
+
+    assert_linear(read, 60_000)

@@ -14,15 +14,14 @@ from trioroute.proxy.inflate import INFLATE, Damaged, TooLong
 JsonObject = Mapping[str, object]
 
 _BOUNDARY = re.compile(rb'boundary=(?:"([^"]{1,200})"|([^";,\s]{1,200}))', re.IGNORECASE)
-_MODEL_FIELD = re.compile(
-    rb'content-disposition:[^\r\n]*[;\s]name="?model"?\s*(?:;|\r|$)', re.IGNORECASE
-)
+_DISPOSITION = b"\r\ncontent-disposition:"
 BOM = b"\xef\xbb\xbf"
 VALUES_MAX = 200_000
 """Arrays and objects of a body: building more of them holds every stream up for a second."""
 
-PARTS_MAX = 1000
+PARTS_MAX = 200
 PART_HEAD_BYTES = 4096
+PARAMETERS_MAX = 16
 MODEL_BYTES = 1024
 
 
@@ -133,10 +132,28 @@ def multipart_model_span(headers: RawHeaders, body: bytes) -> tuple[int, int] | 
     for _ in range(PARTS_MAX):
         if at < 0:
             break
-        end_of_head = body.find(b"\r\n\r\n", at, at + PART_HEAD_BYTES)
-        if end_of_head >= 0 and _MODEL_FIELD.search(body[at:end_of_head]) is not None:
+        following = body.find(delimiter, at + 1)
+        head_before = at + PART_HEAD_BYTES if following < 0 else following
+        end_of_head = body.find(b"\r\n\r\n", at, min(head_before, at + PART_HEAD_BYTES))
+        if end_of_head >= 0 and _is_model_field(body[at:end_of_head]):
             start = end_of_head + 4
             end = body.find(delimiter, start, start + MODEL_BYTES + len(delimiter))
             return (start, end) if end >= 0 else None
-        at = body.find(delimiter, at + 1)
+        at = following
     return None
+
+
+def _is_model_field(head: bytes) -> bool:
+    """Whether a part's content-disposition (RFC 6266 4.1) says ``name="model"``."""
+    head = head.lower()
+    at = head.find(_DISPOSITION)
+    if at < 0:
+        return False
+    line = head[at + len(_DISPOSITION) :].split(b"\r\n", 1)[0].replace(b'\\"', b"'")
+    pieces = line.split(b'"', 2 * PARAMETERS_MAX)
+    pieces[1::2] = [quoted.replace(b";", b",") for quoted in pieces[1::2]]
+    for parameter in b'"'.join(pieces).split(b";", PARAMETERS_MAX):
+        name, _, value = parameter.partition(b"=")
+        if name.split()[-1:] == [b"name"] and value.strip() in (b"model", b'"model"'):
+            return True
+    return False
