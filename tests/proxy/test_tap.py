@@ -4,7 +4,17 @@ import sys
 
 import pytest
 
-from trioroute.proxy.tap import HEAD_BYTES, TAIL_BYTES, Tap, aborted, error_code, error_in_events
+from tests.proxy.work import assert_linear, cpu_s
+from trioroute.proxy.tap import (
+    EVENTS_MAX,
+    HEAD_BYTES,
+    TAIL_BYTES,
+    USAGES_MAX,
+    Tap,
+    aborted,
+    error_code,
+    error_in_events,
+)
 
 
 def tap(*chunks: bytes) -> Tap:
@@ -161,3 +171,75 @@ def test_response_ids(text: bytes, expected: str | None) -> None:
 )
 def test_event_borders(text: bytes, expected: bool) -> None:
     assert in_bytes(text).at_event_border() is expected
+
+
+def test_braces_in_texts_of_a_usage_are_no_ends() -> None:
+    text = b'{"usage":{"note":"}{\\"}","deeper":{"a":{}},"prompt_tokens":3,"completion_tokens":4}}'
+    assert tap(text).usage() == (3, 4)
+
+
+def test_usages_of_others_behind_the_engines_own_are_passed_over_up_to_a_bound() -> None:
+    own = b'{"usage":{"prompt_tokens":3,"completion_tokens":4},"tools":['
+    for others, found in ((USAGES_MAX - 1, (3, 4)), (USAGES_MAX, (None, None))):
+        assert tap(own + b'{"usage":{}},' * others + b"0]}").usage() == found
+
+
+HOSTILE = [
+    b'"usage":{',
+    b'"usage":{"',
+    b'"usage":{"\\"',
+    b'"usage":{}',
+    b'"usage" ',
+    b'"usage": ',
+    b'\\"',
+    b'"\\',
+    b'"finish_reason" ',
+    b'"id" ',
+    b'"id":"resp_a',
+    b" ",
+    b"{",
+    b"}",
+    b"\n",
+    b"\n\n",
+    b"\r",
+    b":\n\n",
+    b"a\n",
+    b"data:\n",
+    b"data: [DONE]\n\n",
+    b'data: "error"\n\n',
+    b'data: {"error":0}\n\n',
+    b'data: "error"[[[\n',
+    b'"error"\r',
+    b'"error"{',
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+@pytest.mark.parametrize("tail", [b"", b"\n\n"])
+def test_whatever_a_response_says_is_read_in_time_by_its_bytes(piece: bytes, tail: bytes) -> None:
+    def read(size: int) -> None:
+        made = tap(piece * (size // len(piece)) + tail)
+        made.usage()
+        made.aborted()
+        made.error_at_end()
+        made.done()
+        made.has_event()
+        made.response_id()
+        error_in_events(b"data: " + piece * (size // len(piece)) + tail)
+
+    assert_linear(read, TAIL_BYTES)
+    assert cpu_s(lambda: read(4 * TAIL_BYTES)) < 0.03
+
+
+def test_an_error_is_found_among_many_events_and_within_them() -> None:
+    error = b'event: x\r\ndata: {"error":{"code":429}}'
+    for border in (b"\n\n", b"\r\n\r\n", b"\r\r"):
+        before = (b'data: {"text":"error"}' + border + b": ping" + border) * 100
+        assert error_in_events(before + error) == 429
+        assert error_in_events(before + error + border + before) == 429
+        assert error_in_events(before.replace(b"text", b"error", 1) + error) == 500
+    events = b'data: {"error":null}\n\n'
+    assert error_in_events(events * (EVENTS_MAX - 1) + error) == 429
+    assert error_in_events(events * EVENTS_MAX + error) is None
+    deep = b'data: {"error":5,"x":' + b"[" * 5000 + b"]" * 5000 + b"}"
+    assert error_in_events(deep) is None

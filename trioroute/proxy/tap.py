@@ -6,16 +6,34 @@ Only the first and the last kilobytes are kept. What cannot be found stays unkno
 import re
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 
 import orjson
 
 TAIL_BYTES = 16 * 1024
 HEAD_BYTES = 16 * 1024
 USAGE_BYTES = 4096
+USAGES_MAX = 16
+"""Looked at, from the end: what a client sent may be echoed, with such fields of its own."""
+
+USAGE_TOKENS_MAX = 200
+"""Braces and texts of one: engines tell a dozen numbers, Anthropic's some more."""
+
+EVENTS_MAX = 256
+"""Looked at for an error: with one too many the answer is taken for a whole one."""
+
+ERROR_VALUES_MAX = 4000
+"""Arrays and objects of an event that may be an error: more take milliseconds to parse."""
+
 _ABORT = re.compile(rb'"finish_reason"\s*:\s*"abort"')
+_TOKEN = re.compile(rb'[{}]|"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""A text that does not end is one too, so that no byte is looked at twice."""
+
 _USAGE = re.compile(rb'"usage"\s*:\s*(?=\{)')
 _RESPONSE_ID = re.compile(rb'"id"\s*:\s*"(resp_[A-Za-z0-9_-]{1,200})"')
+_DEEPER = {b"{": 1, b"}": -1}
 _BORDER = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_BORDERS = (b"\r\n\r\n", b"\n\n", b"\r\r")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _FIELD = re.compile(rb"(?:^|[\r\n])(?:data|event)")
 _BEGINNING = b'"message_start"'
@@ -69,10 +87,12 @@ class Tap:
         texts = [self.tail()] if self.bytes <= TAIL_BYTES else [self.tail(), self._head]
         for text in texts:
             at = len(text)
-            while (at := text.rfind(b'"usage"', 0, at)) >= 0:
+            left = USAGES_MAX
+            while left and (at := text.rfind(b'"usage"', 0, at)) >= 0:
                 found = _USAGE.match(text, at)
                 if found is None:
                     continue
+                left -= 1
                 told = _object(text[found.end() : found.end() + USAGE_BYTES])
                 if told is not None:
                     line = text.rfind(b"\n", 0, at) + 1
@@ -84,7 +104,7 @@ class Tap:
 
     def error_at_end(self) -> int | None:
         """The code of the error that an event stream ends with; a ``[DONE]`` may follow it."""
-        for block in reversed(_BORDER.split(self.tail())):
+        for block in reversed(_BORDER.split(self.tail())[-EVENTS_MAX:]):
             data = _data(block)
             if data and data != b"[DONE]":
                 return error_code(data)
@@ -117,10 +137,16 @@ def error_in_events(text: bytes) -> int | None:
 
     vLLM answers an overloaded or dying stream with status 200 and such an event (RULES 6.12).
     """
-    if b'"error"' not in text:
-        return None
-    for block in _BORDER.split(text):
-        code = error_code(_data(block))
+    end = 0
+    for _ in range(EVENTS_MAX):
+        at = text.find(b'"error"', end)
+        if at < 0:
+            break
+        # One of these ends the event before; its bytes are a blank line to the next.
+        begin = max(end, *(text.rfind(border, end, at) for border in _BORDERS))
+        border = _BORDER.search(text, at)
+        end = len(text) if border is None else border.end()
+        code = error_code(_data(text[begin:end]))
         if code is not None:
             return code
     return None
@@ -128,7 +154,7 @@ def error_in_events(text: bytes) -> int | None:
 
 def error_code(data: bytes) -> int | None:
     """The HTTP status an event's data stands for if it is an error, 500 where it names none."""
-    if b'"error"' not in data:
+    if b'"error"' not in data or data.count(b"{") + data.count(b"[") > ERROR_VALUES_MAX:
         return None
     try:
         event = orjson.loads(data)
@@ -150,16 +176,16 @@ def _data(block: bytes) -> bytes:
 
 
 def _object(text: bytes) -> dict[str, object] | None:
-    """The JSON object that ``text`` begins with; usage objects hold no text with braces."""
-    end = 0
-    while (end := text.find(b"}", end) + 1) > 0:
-        if text.count(b"{", 0, end) > text.count(b"}", 0, end):
-            continue
-        try:
-            told = orjson.loads(text[:end])
-        except orjson.JSONDecodeError:
-            return None
-        return told if isinstance(told, dict) else None
+    """The JSON object that ``text`` begins with."""
+    depth = 0
+    for token in islice(_TOKEN.finditer(text), USAGE_TOKENS_MAX):
+        depth += _DEEPER.get(token[0], 0)
+        if depth == 0:
+            try:
+                told = orjson.loads(text[: token.end()])
+            except orjson.JSONDecodeError:
+                return None
+            return told if isinstance(told, dict) else None
     return None
 
 
