@@ -29,3 +29,16 @@ def test_every_step_out_of_traffic_and_back_is_a_line(
         "ERROR",
         "nobody is routable: the whole fleet (2 replicas) is out of traffic",
     )
+
+
+def test_a_model_that_lost_its_last_replica_is_named(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.router.listeners.append(HealthNotes(rig.state, "log").listen)
+    rig.live("a", "b")
+    rig.live("c", models=("rag", "rag-adapter"))
+    rig.eject("c")
+    told = "nobody serves rag and 1 other model: its whole pool is out of traffic"
+    assert caplog.messages[-1] == told
+    rig.eject("a")
+    assert sum("nobody" in line for line in caplog.messages) == 1, "b still serves the other model"

@@ -1,5 +1,7 @@
 """Heads on their way through, in both directions."""
 
+import json
+
 import pytest
 import trio
 
@@ -141,6 +143,20 @@ async def test_reveal_off_hides_replica_and_reason_only(script: Script) -> None:
         assert "x-trioroute-replica" not in headers
         assert "x-trioroute-reason" not in headers
         assert {"x-trioroute-decision", "x-trioroute-attempts", "x-request-id"} <= set(headers)
+
+
+@pytest.mark.parametrize("reveal", [True, False])
+async def test_no_error_tells_an_address_and_a_hidden_replica_is_not_named(reveal: bool) -> None:
+    nobody = "http://127.0.0.1:1"
+    async with whole(server={"reveal": reveal}) as rig:
+        rig.do(c.Join, replica="secret-gpu", url=nobody, models=("m",))
+        rig.scrape("secret-gpu")
+        answer = await rig.ask()
+        assert answer.status == 502
+        message = json.loads(answer.body)["error"]["message"]
+        assert "refused" in message
+        assert ("secret-gpu" in message) == reveal
+        assert "127.0.0.1" not in message
 
 
 async def test_event_streams_ask_not_to_be_buffered() -> None:

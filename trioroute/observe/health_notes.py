@@ -17,6 +17,7 @@ from trioroute.events import (
     ReplicaJoined,
     ReplicaLeft,
 )
+from trioroute.observe.pools import unserved
 from trioroute.projections import State
 from trioroute.router import Decided
 
@@ -73,6 +74,12 @@ class HealthNotes:
         if not self._state.anyone_routable():
             fleet = plural(len(self._state.fleet.replicas), "replica")
             logger.error("nobody is routable: the whole fleet (%s) is out of traffic", fleet)
+            return
+        known = self._state.fleet.replicas.get(event.replica)
+        lost = [model for model in unserved(self._state) if known and model in known.models]
+        if lost:
+            others = f" and {plural(len(lost) - 1, 'other model')}" if lost[1:] else ""
+            logger.error("nobody serves %s%s: its whole pool is out of traffic", lost[0], others)
 
 
 def _who(event: Draining | Ejected | ReplicaJoined | ReplicaLeft) -> str:

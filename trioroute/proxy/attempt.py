@@ -3,6 +3,7 @@
 import trio
 
 from trioroute.proxy.ending import Ending
+from trioroute.proxy.errors import RouterError
 from trioroute.proxy.passage import Chosen, Passage
 from trioroute.proxy.upstream.message import UpstreamStream
 from trioroute.router import UNLOGGED
@@ -21,10 +22,22 @@ class Attempt:
         self.ending = Ending(chosen.number, passage.desk.now_ms())
         self.scope = trio.CancelScope()
         self.watched = self.desk.watch.open(self.replica, self.scope)
+        self._answer: RouterError | None = None
         self.stream: UpstreamStream | None = None
         self.event_stream = False
         self.readable = False
         """The bytes of the answer are what its type says, not compressed."""
+
+    @property
+    def answer(self) -> RouterError | None:
+        """What the router tells the client in the replica's stead."""
+        return self._answer
+
+    @answer.setter
+    def answer(self, told: RouterError | None) -> None:
+        """Here, not where each text is made: none can give away what ``server.reveal`` hides."""
+        reveal = self.desk.router.state.settings.server.reveal
+        self._answer = told if told is None or reveal else told.without_replica(self.replica)
 
     def close(self) -> None:
         """Let go of the replica's connection."""

@@ -40,6 +40,10 @@ class RouterError:
     def status(self) -> int:
         return STATUS[self.code]
 
+    def without_replica(self, name: str) -> "RouterError":
+        """The same, telling of a replica whose name the client may not see."""
+        return attrs.evolve(self, message=self.message.replace(f"replica {name} ", "a replica "))
+
     def body(self) -> bytes:
         return error_body(self.code, self.message, self.status, self.param)
 

@@ -36,6 +36,7 @@ class UpstreamError(Exception):
     timeout, protocol (not HTTP/1.1 as we read it).
     `sent`: the whole request had been given to the network, so the replica may have acted on it.
     `local`: the router's own fault (no file descriptors, no ports); says nothing of the replica.
+    The message goes to clients, so it names no address: the event log has it by the replica's name.
     """
 
     def __init__(

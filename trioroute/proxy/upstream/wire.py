@@ -71,11 +71,10 @@ class UpstreamWire(Protocol):
 class PlainWire:
     """A plain TCP connection."""
 
-    __slots__ = ("_origin", "_silence", "_socket", "idle_since")
+    __slots__ = ("_silence", "_socket", "idle_since")
 
-    def __init__(self, sock: socket.socket, origin: Origin) -> None:
+    def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
-        self._origin = origin
         self._silence = _silence_of(sock.fileno())
         self.idle_since = 0.0
 
@@ -95,7 +94,7 @@ class PlainWire:
             except BlockingIOError:
                 continue
             except OSError as error:
-                raise from_os_error(error, f"sending to {self._origin}") from error
+                raise from_os_error(error, "sending") from error
 
     async def receive(self, most: int) -> bytes:
         """See UpstreamWire. Waits first: mostly nothing is there yet, and a relay must yield."""
@@ -112,7 +111,7 @@ class PlainWire:
         except BlockingIOError:
             return None
         except OSError as error:
-            raise from_os_error(error, f"receiving from {self._origin}") from error
+            raise from_os_error(error, "receiving") from error
 
     @property
     def readable_fd(self) -> int | None:
@@ -133,11 +132,10 @@ class PlainWire:
 class TlsWire:
     """A TLS connection."""
 
-    __slots__ = ("_origin", "_stream", "idle_since")
+    __slots__ = ("_stream", "idle_since")
 
-    def __init__(self, stream: trio.SSLStream[trio.SocketStream], origin: Origin) -> None:
+    def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
         self._stream = stream
-        self._origin = origin
         self.idle_since = 0.0
 
     def send_now(self, data: bytes | memoryview) -> int:
@@ -151,14 +149,14 @@ class TlsWire:
                 await self._stream.send_all(data[:TLS_SEND_BYTES])
                 data = data[TLS_SEND_BYTES:]
         except trio.BrokenResourceError as error:
-            raise from_stream_error(error, f"sending to {self._origin}") from error
+            raise from_stream_error(error, "sending") from error
 
     async def receive(self, most: int) -> bytes:
         """See UpstreamWire."""
         try:
             return bytes(await self._stream.receive_some(most))
         except trio.BrokenResourceError as error:
-            raise from_stream_error(error, f"receiving from {self._origin}") from error
+            raise from_stream_error(error, "receiving") from error
 
     def receive_now(self, most: int) -> bytes | None:
         """See UpstreamWire."""
@@ -194,18 +192,18 @@ async def connect(origin: Origin, timeout_s: float) -> UpstreamWire:
     with trio.move_on_after(timeout_s) as scope:
         sock = await _connect_any(origin, scope)
         if origin.tls is None:
-            return PlainWire(sock, origin)
+            return PlainWire(sock)
         return await _handshake(sock, origin, origin.tls)
-    raise UpstreamError("timeout", f"no connection to {origin} within {timeout_s:g} s")
+    raise UpstreamError("timeout", f"no connection within {timeout_s:g} s")
 
 
 async def _connect_any(origin: Origin, scope: trio.CancelScope) -> socket.socket:
     try:
         found = await trio.socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
-        raise UpstreamError("dns", f"cannot resolve {origin.host!r}: {error.strerror}") from error
+        raise UpstreamError("dns", f"cannot resolve its host: {error.strerror}") from error
     except OSError as error:
-        raise from_os_error(error, f"resolving {origin.host!r}") from error
+        raise from_os_error(error, "resolving its host") from error
     failure: OSError | None = None
     for index, (family, _, _, _, address) in enumerate(found):
         share_s = (scope.deadline - trio.current_time()) / (len(found) - index)
@@ -217,8 +215,8 @@ async def _connect_any(origin: Origin, scope: trio.CancelScope) -> socket.socket
             if from_os_error(error, "").local:
                 break
     if failure is None:
-        raise UpstreamError("timeout", f"no address of {origin} answered in time")
-    raise from_os_error(failure, f"connecting to {origin}") from failure
+        raise UpstreamError("timeout", "none of its addresses answered in time")
+    raise from_os_error(failure, "connecting") from failure
 
 
 async def _connect_one(
@@ -259,11 +257,10 @@ async def _handshake(sock: socket.socket, origin: Origin, context: ssl.SSLContex
     try:
         await stream.do_handshake()
         done = True
-        return TlsWire(stream, origin)
+        return TlsWire(stream)
     except trio.BrokenResourceError as error:
-        raise UpstreamError(
-            "tls", f"TLS handshake with {origin}: {error.__cause__ or error}"
-        ) from error
+        told = str(error.__cause__ or error).replace(origin.host, "its host")
+        raise UpstreamError("tls", f"TLS handshake: {told}") from error
     finally:
         if not done:
             stream.transport_stream.socket.close()
