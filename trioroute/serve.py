@@ -25,7 +25,7 @@ from trioroute.changes import RunningChanges
 from trioroute.counted import plural
 from trioroute.events import InForce
 from trioroute.events.sections import Log
-from trioroute.observe import admin_app, watch_loop_lag
+from trioroute.observe import admin_app, tell_refusals, watch_loop_lag
 from trioroute.policy import commands as c
 from trioroute.proxy.access_log import AccessLog
 from trioroute.proxy.app import proxy_app
@@ -185,6 +185,7 @@ async def _serve(
         nursery.start_soon(upkeep, parts)
         for task in _beside_requests(parts.desk):
             nursery.start_soon(task)
+        nursery.start_soon(tell_refusals, parts.timings.refusals)
         nursery.start_soon(watch_loop_lag, parts.timings, time.perf_counter_ns, LOOP_LAG_EVERY_MS)
         await nursery.start(changes.discovery.run)
         await nursery.start(changes.rounds.run)

@@ -174,7 +174,13 @@ def test_the_command_lists_and_changes_a_running_fleet(router: RouterProcess, fl
     assert "there is no replica" in replica("drain", "nobody", code=1)
     assert "NAME" in replica("drain", code=2)
     env["TRIOROUTE_ADMIN_TOKEN"] = ""
-    assert "token" in replica("list", code=1)
+    assert "TRIOROUTE_ADMIN_TOKEN is empty" in replica("list", code=1)
+    assert "--token-env" in replica("list", code=1)
+    shown = CliRunner().invoke(main, ["top", "--once", f"--admin={router.admin}"], env=env)
+    assert shown.exit_code == 1
+    assert "TRIOROUTE_ADMIN_TOKEN is empty" in shown.output
+    env["TRIOROUTE_ADMIN_TOKEN"] = "another"
+    assert "TRIOROUTE_ADMIN_TOKEN holds another one" in replica("list", code=1)
     told = router.replay("--replica", "gpu1")
     assert "by admin: too hot" in told.stdout
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from tests.house.source import ROOT
 from trioroute.cli.root import COMMANDS, main
 from trioroute.settings import KNOWN_KEYS, load
+from trioroute.settings.sources import ADMIN_TOKEN_VARIABLE
 
 DEPLOY = ROOT / "deploy"
 UNIT = (DEPLOY / "systemd" / "trioroute.service").read_text()
@@ -40,15 +41,26 @@ def test_the_rules_beside_compose_are_those_of_the_command() -> None:
 def test_every_variable_is_one_that_is_read(path: Path) -> None:
     known = {"TRIOROUTE_" + key.upper().replace(".", "_") for key in KNOWN_KEYS}
     named = set(re.findall(r"TRIOROUTE_[A-Z_]+", path.read_text()))
-    # The compose file's own variable, told to the router as ADMIN_TOKEN.
-    assert named <= known | {"TRIOROUTE_REPLICAS", "TRIOROUTE_ADMIN_TOKEN"}
+    # The token's variable is the one where trioroute replica and top look for it.
+    assert named <= known | {"TRIOROUTE_REPLICAS", ADMIN_TOKEN_VARIABLE}
 
 
 def test_the_settings_in_the_manifest_are_valid(tmp_path: Path) -> None:
     (config,) = (d for d in documents("kubernetes/trioroute.yml") if d["kind"] == "ConfigMap")
     (tmp_path / "trioroute.toml").write_text(config["data"]["trioroute.toml"])
-    settings = load(tmp_path / "trioroute.toml", environ={"ADMIN_TOKEN": "some-long-secret-token"})
+    settings = load(
+        tmp_path / "trioroute.toml", environ={ADMIN_TOKEN_VARIABLE: "some-long-secret-token"}
+    )
     assert len(settings.replicas) == 2
+
+
+def test_commands_inside_the_pieces_find_the_token() -> None:
+    environ = compose()["services"]["router"]["environment"]
+    assert environ["TRIOROUTE_SERVER_ADMIN_TOKEN_ENV"] == ADMIN_TOKEN_VARIABLE
+    assert ADMIN_TOKEN_VARIABLE in environ
+    (router,) = (d for d in documents("kubernetes/trioroute.yml") if d["kind"] == "Deployment")
+    (container,) = router["spec"]["template"]["spec"]["containers"]
+    assert [one["name"] for one in container["env"]] == [ADMIN_TOKEN_VARIABLE]
 
 
 def test_the_settings_of_compose_are_valid() -> None:

@@ -11,6 +11,7 @@ from trioroute.settings.sources import ADMIN_TOKEN_VARIABLE
 
 ADMIN = "http://127.0.0.1:9090"
 TIMEOUT_S = 10.0
+UNAUTHORIZED = 401
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -57,6 +58,15 @@ def no_answer(admin: str, error: Exception) -> str:
     return (
         f"no answer of an admin port at {admin}: {error}; start the router, or name its admin port "
         "with --admin"
+    )
+
+
+def about_token(token_env: str) -> str:
+    """What to do where the admin port said 401."""
+    held = "holds another one" if os.environ.get(token_env) else "is empty"
+    return (
+        f"; {token_env} {held}: put the router's admin token there, or name the variable that has"
+        " it with --token-env"
     )
 
 

@@ -9,7 +9,14 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
-from trioroute.cli.admin_port import admin_options, asking, no_answer, refusal
+from trioroute.cli.admin_port import (
+    UNAUTHORIZED,
+    about_token,
+    admin_options,
+    asking,
+    no_answer,
+    refusal,
+)
 from trioroute.cli.failures import fail, warn
 from trioroute.settings import BadValue, parse_replica_option
 
@@ -56,7 +63,8 @@ def replica_command(
         except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as error:
             fail(no_answer(admin, error))
     if answer.is_error:
-        fail(refusal(told, answer.status_code))
+        hint = about_token(token_env) if answer.status_code == UNAUTHORIZED else ""
+        fail(refusal(told, answer.status_code) + hint)
     if as_json:
         click.echo(json.dumps(told["replicas"] if verb == "list" else told))
     elif verb == "list":

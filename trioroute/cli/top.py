@@ -10,7 +10,7 @@ import trio
 from rich.console import Console
 from rich.live import Live
 
-from trioroute.cli.admin_port import admin_options, asking, no_answer
+from trioroute.cli.admin_port import UNAUTHORIZED, about_token, admin_options, asking, no_answer
 from trioroute.cli.failures import fail
 from trioroute.cli.top_view import frame
 from trioroute.cli.top_watch import Refused, Watched, follow, follow_for_ever, look
@@ -52,7 +52,9 @@ def top_command(
     except* (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as group:
         fail(no_answer(admin, _first(group)))
     except* Refused as group:
-        fail(str(_first(group)))
+        refused = _first(group)
+        asks_token = isinstance(refused, Refused) and refused.status == UNAUTHORIZED
+        fail(f"{refused}{about_token(token_env) if asks_token else ''}")
     except* (KeyboardInterrupt, BrokenPipeError):
         sys.exit(0)
 

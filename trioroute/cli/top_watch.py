@@ -34,6 +34,10 @@ _WANTED = ("Dispatched", "Released", "Failed", *_REPLICA, *_ROUTER)
 class Refused(Exception):
     """The admin port answered with an error; the text is its message."""
 
+    def __init__(self, told: object, status: int) -> None:
+        super().__init__(refusal(told, status))
+        self.status = status
+
 
 @attrs.define
 class Decision:
@@ -148,7 +152,7 @@ async def look(client: httpx.AsyncClient, watched: Watched) -> None:
     answer = await client.get("/state?with=traffic_share&with=score")
     told = answer.json()
     if answer.is_error:
-        raise Refused(refusal(told, answer.status_code))
+        raise Refused(told, answer.status_code)
     watched.state = told
     watched.trouble = ""
 
@@ -167,7 +171,7 @@ async def follow(client: httpx.AsyncClient, watched: Watched, until: int | None 
     patience = httpx.Timeout(TIMEOUT_S, read=SILENCE_S)
     async with client.stream("GET", "/events", params=asked, timeout=patience) as answer:
         if answer.is_error:
-            raise Refused(refusal(json.loads(await answer.aread()), answer.status_code))
+            raise Refused(json.loads(await answer.aread()), answer.status_code)
         async for version, data in _told(answer.aiter_lines()):
             if data:
                 watched.take(json.loads(data))

@@ -6,7 +6,7 @@ decide, so a panel cannot tell another story than the log; only what is no event
 decision took, how late the loop was) is measured beside them, in ``Timings``.
 
 ``serve`` wires it: one ``Timings``, one ``AdminDesk``, ``admin_app(desk)`` on the admin port, and
-``watch_loop_lag`` as a task.
+``watch_loop_lag`` and ``tell_refusals`` as tasks.
 """
 
 from trioroute.observe.admin import AdminDesk as AdminDesk
@@ -21,6 +21,7 @@ from trioroute.observe.feed import Feed as Feed
 from trioroute.observe.feed import Seen as Seen
 from trioroute.observe.health_notes import HealthNotes as HealthNotes
 from trioroute.observe.refusals import Refusals as Refusals
+from trioroute.observe.refusals import tell_refusals as tell_refusals
 from trioroute.observe.state_view import view as view
 from trioroute.observe.timings import LogView as LogView
 from trioroute.observe.timings import Timings as Timings

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 import attrs
+import trio
 
 logger = logging.getLogger("trioroute")
 
@@ -31,6 +32,9 @@ FROM_ZERO = (
 """Codes that are there from the start: ``increase()`` does not see a series that begins at 1."""
 
 
+LINES_EVERY_S = 1.0
+
+
 @attrs.define(slots=True)
 class Refusals:
     """``counts`` by code and key. At most one line of the process log a second."""
@@ -41,19 +45,31 @@ class Refusals:
     )
     _names: set[str] = attrs.field(factory=set)
     _told_s: float = -math.inf
+    _since: str = ""
     _untold: dict[str, int] = attrs.field(factory=dict)
 
     def note(self, code: str, key: str | None = None) -> None:
         """Count one. Plain and quick; ``key`` is the name of the key it came with."""
         label = self._label(key) if key and code in OF_KEYS else ""
         self.counts[code, label] = self.counts.get((code, label), 0) + 1
+        if not self._untold:
+            self._since = time.strftime("%H:%M:%S")
         self._untold[code] = self._untold.get(code, 0) + 1
+        self.tell(pause_s=LINES_EVERY_S)
+
+    def tell(self, pause_s: float = 0) -> None:
+        """A line of those not told yet, unless the last one is younger than ``pause_s``.
+
+        With the time of the first where they are several: it may be a second ago.
+        """
         now_s = self.clock_s()
-        if now_s - self._told_s >= 1:
-            told = ", ".join(f"{count} {code}" for code, count in self._untold.items())
-            logger.warning("refused: %s", told)
-            self._told_s = now_s
-            self._untold.clear()
+        if not self._untold or now_s - self._told_s < pause_s:
+            return
+        told = ", ".join(f"{count} {code}" for code, count in self._untold.items())
+        several = sum(self._untold.values()) > 1
+        logger.warning("refused: %s%s", told, f" (since {self._since})" if several else "")
+        self._told_s = now_s
+        self._untold.clear()
 
     def _label(self, key: str) -> str:
         if key not in self._names:
@@ -61,3 +77,13 @@ class Refusals:
                 return OTHER
             self._names.add(key)
         return key
+
+
+async def tell_refusals(refusals: Refusals) -> None:
+    """Leave no refusal untold for longer, also when no other follows it. Runs until cancelled."""
+    try:
+        while True:
+            await trio.sleep(LINES_EVERY_S)
+            refusals.tell(pause_s=LINES_EVERY_S)
+    finally:
+        refusals.tell()
