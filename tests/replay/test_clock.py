@@ -129,3 +129,18 @@ def test_both_ends_of_a_span() -> None:
 def test_a_span_does_not_run_backwards(text: str) -> None:
     with pytest.raises(BadQuestion, match="FROM must be before TO"):
         parse_span(text, 10_000_000)
+
+
+def test_an_end_before_its_begin_is_refused_unless_the_log_goes_on_over_midnight() -> None:
+    last_ms = parse_point("2026-03-01T13:41", 0)
+    for text in ("13:26/13:23", "13:30/13:20"):
+        with pytest.raises(BadQuestion, match="did you mean 13:2"):
+            parse_span(text, last_ms)
+    begin, end = parse_span("23:50/00:10", parse_point("2026-03-01T00:05", 0))
+    assert end - begin == 20 * 60_000
+
+
+def test_a_time_after_the_end_is_of_the_last_day_where_the_log_is_of_that_day_only() -> None:
+    first_ms, last_ms = parse_point("2026-03-01T13:22", 0), parse_point("2026-03-01T13:41", 0)
+    assert parse_point("13:59", last_ms, first_ms) == parse_point("2026-03-01T13:59", 0)
+    assert parse_point("13:59", last_ms) == parse_point("2026-02-28T13:59", 0)

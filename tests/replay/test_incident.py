@@ -245,7 +245,10 @@ def test_orderly_restarts_and_lost_requests_are_told() -> None:
     rig.restart()
     told = of_rig(rig)
     texts = [line.text for line in told.timeline]
-    assert "1 request had no end: the router died under them" in texts
+    assert any(
+        text.startswith("1 request had no end: the router died under them, between its last row at")
+        for text in texts
+    )
     assert "the router stopped in order: SIGTERM" in texts
     assert sum("died" in text and "started again" in text for text in texts) == 1
     assert told.endings == {"unknown": 1}

@@ -4,6 +4,7 @@ from tests.replay.prevented import said, told_of
 from tests.rig import Flown, Rig
 from trioroute.policy import commands as c
 from trioroute.replay.incident.lines import blocks_of
+from trioroute.replay.incident.page import page_of
 
 HELP = "what kept harm small"
 
@@ -82,3 +83,21 @@ def test_a_first_byte_is_not_late_where_many_took_as_long_in_normal_phases() -> 
     for ttfb_ms in (1500, 50, 4000):
         rig.pass_s(1).finish(rig.go(), ttfb_ms=ttfb_ms)
     assert told_of(rig).total.delayed == 1
+
+
+def test_while_no_router_ran_nobody_listened() -> None:
+    for stopped in (True, False):
+        rig = Rig().live("a")
+        rig.pass_s(2).use()
+        if stopped:
+            rig.do(c.Stop(at_ms=rig.at_ms, cause="SIGTERM"))
+        last_ms = rig.at_ms
+        rig.pass_s(4).restart()
+        rig.pass_s(1).same()
+        told = told_of(rig)
+        (down,) = [one for one in told.phases if one.name == "restart"]
+        how = "stopped" if stopped else "killed"
+        assert f"for 4 s nobody listened ({how}): who came then is not in this log" in down.why
+        gaps = [(one.from_ms, one.to_ms) for one in told.lanes if one.state == "ROUTER DOWN"]
+        assert gaps == [(last_ms, last_ms + 4000)]
+        assert "ROUTER DOWN" in page_of(told)

@@ -11,6 +11,7 @@ from tests.rig import Flown, Rig
 from trioroute.policy import commands as c
 from trioroute.replay.clock import times_in_utc
 from trioroute.replay.incident import Incident, tell_incident
+from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.glossary import WORDS, words_of
 from trioroute.replay.incident.hurt import HURT_MAX
 from trioroute.replay.incident.lines import blocks_of
@@ -39,12 +40,14 @@ def hit() -> tuple[Rig, list[Flown]]:
 def test_requests_that_were_hit_are_named_with_what_their_clients_got() -> None:
     rig, (cut, tried, refused, orphan) = hit()
     told = told_of(rig)
+    last = clock_time(rig.at_ms - 1000)
+    gone = f"a broken connection: the router died between {last} and this restart"
     assert [(one.request_id, one.decision, one.session, one.got) for one in told.harmed] == [
         ("q1", f"r1/{cut.number}", "s", "an answer that broke off"),
         ("q2", f"r1/{tried.number}", None, "502 upstream_failed"),
         ("q3", f"r1/{refused.number}", None, "503 log_stalled"),
         ("late", None, None, "503 overloaded"),
-        ("q4", f"r1/{orphan.number}", None, "a broken connection: the router died"),
+        ("q4", f"r1/{orphan.number}", None, gone),
     ]
     (block,) = [one for one in blocks_of(told) if one.title == "Requests that were hit"]
     assert [row[1:] for row in block.rows][:2] == [

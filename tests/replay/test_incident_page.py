@@ -139,6 +139,7 @@ def test_many_replicas_are_gathered_as_others() -> None:
     [
         (("--incident", "x"), 2, "write ISO time"),
         (("--incident", "-1m/-5m"), 2, "FROM must be before TO"),
+        (("--requests", "around", "13:24"), 2, 'in quotes: --requests "around 13:24"'),
         (("--incident", "1999-01-01/1999-01-02"), 1, "the log holds 2023-11-14"),
         (("--last", "3", "--markdown"), 2, "--markdown needs --incident"),
         (("--html", "x.html"), 2, "--html needs --incident"),

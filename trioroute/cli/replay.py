@@ -68,7 +68,17 @@ _NEEDS = {
 """The questions that an option goes with, and what helps with others."""
 
 
-@click.command("replay", epilog=_EXAMPLE)
+class _Replay(click.Command):
+    """Without quotes, the time of ``around`` would be an argument too many."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for one, after, time in zip(args, args[1:], args[2:], strict=False):
+            if (one, after) == ("--requests", "around"):
+                raise click.UsageError(f'write it in quotes: --requests "around {time}"', ctx)
+        return super().parse_args(ctx, args)
+
+
+@click.command("replay", cls=_Replay, epilog=_EXAMPLE)
 @click.argument("log", metavar="LOG", type=click.Path(path_type=Path))
 @click.option("--decision", metavar="ROUTER/N", help="Explain one decision, such as r1/42.")
 @click.option("--request", metavar="ID", help="Explain every attempt of a request.")

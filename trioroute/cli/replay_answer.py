@@ -46,7 +46,7 @@ class Asked:
         log."""
         if self.since is None and self.until is None:
             return ALL
-        return Within.parse(self.since, self.until, source.last().at_ms)
+        return Within.parse(self.since, self.until, source.last().at_ms, source.first_ms())
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def requests_answer(source: Source, log: Path, asked: Asked) -> Answer:
     from trioroute.replay.listing import list_requests, parse_time, parse_where
 
     where = parse_where(asked.where)
-    span = parse_time(asked.what, source.last().at_ms)
+    span = parse_time(asked.what, source.last().at_ms, source.first_ms())
     secret = read_secret(log) if "session" in where else None
     with shown_progress() as bar, _lacking_told(source):
         told = list_requests(
@@ -98,7 +98,7 @@ def replica_answer(source: Source, log: Path, asked: Asked) -> Answer:
 
 
 def at_answer(source: Source, log: Path, asked: Asked) -> Answer:
-    moments = tell_moment(source, parse_point(asked.what, source.last().at_ms))
+    moments = tell_moment(source, parse_point(asked.what, source.last().at_ms, source.first_ms()))
 
     def show() -> None:
         for moment in moments:

@@ -51,7 +51,7 @@ def what_if_answer(source: Source, log: Path, asked: Asked) -> Answer:
 
 
 def incident_answer(source: Source, log: Path, asked: Asked) -> Answer:
-    from_ms, to_ms = parse_span(asked.what, source.last().at_ms)
+    from_ms, to_ms = parse_span(asked.what, source.last().at_ms, source.first_ms())
     with shown_progress() as bar:
         told = tell_incident(
             source, from_ms, to_ms, lambda done, of: bar("reading the span", done, of)

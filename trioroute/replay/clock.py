@@ -81,10 +81,11 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?")
 _WORDS = re.compile(r"(\d)\s*(ms|[smhd])[a-z]*\s*", re.IGNORECASE)
 
 
-def parse_point(text: str, last_ms: int) -> int:
+def parse_point(text: str, last_ms: int, first_ms: int = 0) -> int:
     """Milliseconds of a point in time: ISO 8601 (without an offset: local time, or UTC where that
     was asked), a time of day (of the day of ``last_ms``, or of the day before where it would be
-    later), ``-15m`` before ``last_ms``, ``15 min ago`` or ``now``.
+    later and that is not before ``first_ms``), ``-15m`` before ``last_ms``, ``15 min ago`` or
+    ``now``.
 
     Raises BadQuestion.
     """
@@ -99,7 +100,8 @@ def parse_point(text: str, last_ms: int) -> int:
         if _CLOCK.fullmatch(text):
             day = _date_of(last_ms)
             at_ms = _on_day(day, text, _zone())
-            return at_ms if at_ms <= last_ms else _on_day(day - ONE_DAY, text, _zone())
+            before_ms = _on_day(day - ONE_DAY, text, _zone())
+            return at_ms if at_ms <= last_ms or before_ms < first_ms else before_ms
         return _ms_of(_in_zone(datetime.fromisoformat(text), _zone()))
     except (BadValue, ValueError, OverflowError) as error:
         raise BadQuestion(f"{text!r} is not a time: {_REMEDY}") from error
@@ -129,34 +131,38 @@ def _ms_of(at: datetime) -> int:
     return (at - EPOCH) // timedelta(milliseconds=1)
 
 
-def parse_span(text: str, last_ms: int) -> tuple[int, int]:
+def parse_span(text: str, last_ms: int, first_ms: int = 0) -> tuple[int, int]:
     """Both ends of ``FROM/TO``, milliseconds. TO may be a time of FROM's day, or is the last event
     where it is left out: ``2026-03-01T14:00/15:00``, ``14:00/15:00``, ``-1h/-30m``, ``-1h``.
 
     Raises BadQuestion.
     """
     begin, _, end = (part.strip() for part in text.partition("/"))
-    from_ms = parse_point(begin, last_ms)
+    from_ms = parse_point(begin, last_ms, first_ms)
     if not end:
         to_ms = last_ms
     elif _CLOCK.fullmatch(end):
-        to_ms = _end_of_span(begin, end, from_ms)
+        to_ms = _end_of_span(begin, end, from_ms, last_ms)
     else:
-        to_ms = parse_point(end, last_ms)
+        to_ms = parse_point(end, last_ms, first_ms)
     if to_ms <= from_ms:
         raise BadQuestion(
             f"{text!r} is no span: FROM must be before TO, as in 2026-03-01T14:00/15:00 or -1h/-30m"
+            + (f"; did you mean {end}/{begin}?" if end and to_ms < from_ms else "")
         )
     return from_ms, to_ms
 
 
-def _end_of_span(begin: str, end: str, from_ms: int) -> int:
-    """A time of day as TO: of FROM's day and in its offset; after a time of day over midnight."""
+def _end_of_span(begin: str, end: str, from_ms: int, last_ms: int) -> int:
+    """A time of day as TO: of FROM's day and in its offset; after a time of day over midnight, if
+    the last event is of a later day too."""
     try:
         if not _CLOCK.fullmatch(begin) and begin[:1].isdigit() and not begin.endswith("ago"):
             day = datetime.fromisoformat(begin)
             return _on_day(day.date(), end, day.tzinfo or _zone())
         to_ms = _on_day(_date_of(from_ms), end, _zone())
-        return to_ms if to_ms >= from_ms else _on_day(_date_of(from_ms) + ONE_DAY, end, _zone())
+        if to_ms >= from_ms or _date_of(last_ms) <= _date_of(from_ms):
+            return to_ms
+        return _on_day(_date_of(from_ms) + ONE_DAY, end, _zone())
     except ValueError as error:
         raise BadQuestion(f"{end!r} is not a time: {_REMEDY}") from error

@@ -42,12 +42,14 @@ _WELL = {*NOT_FAILED, "running"}
 _AROUND = "around "
 
 
-def parse_time(text: str, last_ms: int) -> tuple[int, int]:
+def parse_time(text: str, last_ms: int, first_ms: int = 0) -> tuple[int, int]:
     """Of ``around TIME``, or as ``parse_span``. Raises BadQuestion."""
     if text.startswith(_AROUND):
-        at_ms = parse_point(text.removeprefix(_AROUND), last_ms)
+        at_ms = parse_point(text.removeprefix(_AROUND), last_ms, first_ms)
         return at_ms - AROUND_MS, at_ms + AROUND_MS
-    return parse_span(text, last_ms)
+    if text.strip() == "around":
+        raise BadQuestion('around which time? write it in quotes: --requests "around 14:03"')
+    return parse_span(text, last_ms, first_ms)
 
 
 def parse_where(words: Iterable[str]) -> dict[str, str]:

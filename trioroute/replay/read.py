@@ -168,6 +168,11 @@ class Source:
         page = self.reader.read_stream(stream, version - 1, 1) if version > 0 else []
         return page[0] if page and page[0].version == version else None
 
+    def first_ms(self) -> int:
+        """The time of the first row that is kept; 0 for an empty log."""
+        oldest = self.reader.read(0, 1)
+        return oldest[0].at_ms if oldest else 0
+
     def last(self) -> Record:
         """The last row of the log. Raises NotFound for an empty one."""
         head = self.reader.head()

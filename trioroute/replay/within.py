@@ -15,16 +15,18 @@ class Within:
     until_ms: int | None = None
 
     @classmethod
-    def parse(cls, since: str | None, until: str | None, last_ms: int) -> "Within":
+    def parse(
+        cls, since: str | None, until: str | None, last_ms: int, first_ms: int = 0
+    ) -> "Within":
         """Of times as people write them, None: without such an end; see ``parse_span``.
 
         Raises BadQuestion.
         """
         if since is None:
-            return cls(until_ms=None if until is None else parse_point(until, last_ms))
+            return cls(until_ms=None if until is None else parse_point(until, last_ms, first_ms))
         if until is None:
-            return cls(parse_point(since, last_ms))
-        return cls(*parse_span(f"{since}/{until}", last_ms))
+            return cls(parse_point(since, last_ms, first_ms))
+        return cls(*parse_span(f"{since}/{until}", last_ms, first_ms))
 
     def rows(self, source: Source) -> tuple[int, int]:
         """The row before the first one, and the last one. Raises NotFound where none is between,

@@ -9,6 +9,10 @@ LANES_MAX = 5000
 """Stretches of all lanes together; a fleet that flaps for days has more, and they are left out."""
 
 
+DOWN = "ROUTER DOWN"
+"""The state of every replica while no router was there."""
+
+
 def lane_state(state: State, name: str) -> str:
     """The state word of a replica (RULES 2), or ASLEEP, which is a JOINING of its own (6.11)."""
     standing = state.standing(name)
@@ -34,6 +38,14 @@ class Lanes:
             if self.open.get(name, ("", 0))[0] != word:
                 self._close(name, at_ms)
                 self.open[name] = (word, at_ms)
+
+    def down(self, from_ms: int, to_ms: int) -> None:
+        """No router was there to see anything."""
+        names = list(self.open)
+        for name in names:
+            self._close(name, from_ms)
+            if to_ms > from_ms and len(self.done) < LANES_MAX:
+                self.done.append(Lane(replica=name, state=DOWN, from_ms=from_ms, to_ms=to_ms))
 
     def finish(self, to_ms: int) -> list[Lane]:
         for name in list(self.open):

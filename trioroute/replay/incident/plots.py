@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from trioroute.replay.incident.block import clock_time
+from trioroute.replay.incident.lanes import DOWN
 from trioroute.replay.incident.told import Incident, TimeStep
 
 WIDTH, LEFT, HEIGHT, LANE = 960, 120, 140, 20
@@ -13,7 +14,7 @@ REPLICAS_MAX = 24
 # The colours of Okabe and Ito: people with any colour vision tell them apart, on white and black.
 ORANGE, SKY, GREEN, BLUE = "#e69f00", "#56b4e9", "#009e73", "#0072b2"
 VERMILION, PURPLE, GREY, YELLOW = "#d55e00", "#cc79a7", "#8f979f", "#f0e442"
-ROSE = "#ffb3c1"
+ROSE, PALE = "#ffb3c1", "#d5dbe1"
 
 STATES = {
     "LIVE": GREEN,
@@ -22,6 +23,7 @@ STATES = {
     "DRAINING": PURPLE,
     "ASLEEP": SKY,
     "JOINING": GREY,
+    DOWN: PALE,
 }
 PHASES = {
     "normal": GREEN,

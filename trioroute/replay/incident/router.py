@@ -9,6 +9,7 @@ from eventlog.record import Record
 from trioroute import events as e
 from trioroute.projections import State, apply
 from trioroute.replay.clock import span
+from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.course import NORMAL, STALLED, Course, asleep_in
 from trioroute.replay.incident.evidence import cause_of
 from trioroute.replay.incident.lanes import Lanes
@@ -50,6 +51,7 @@ class Router:
     release: str | None = None
     before: e.Event | None = None
     last_ms: int = 0
+    silent_ms: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.phases = Phases(self.state, self.story, self.traffic, self.course, self.requests)
@@ -128,9 +130,12 @@ class Router:
             self.phases.turn(record.at_ms, self.place(record))
 
     def _orphaned(self, record: Record, event: e.Orphaned) -> None:
-        self.traffic.orphan(self.stream, record.at_ms, event)
+        self.traffic.orphan(self.stream, record.at_ms, event, self.silent_ms)
         lost = plural(len(event.dispatches), "request")
-        line = self._say(record, f"{lost} had no end: the router died under them")
+        text = f"{lost} had no end: the router died under them"
+        if self.silent_ms:
+            text += f", between its last row at {clock_time(self.silent_ms)} and this start"
+        line = self._say(record, text)
         self.story.causes.support(decision_name(self.stream, self.run), line)
         freed = [self.requests.landed(number) for number in event.dispatches]
         if any(freed):
@@ -214,7 +219,11 @@ class Router:
         else:
             self.story.causes.change(line)
         self.phases.restarted()
-        self.course.turn(max(self.last_ms, self.traffic.from_ms), "restart", text)
+        self.silent_ms = max(self.last_ms, self.traffic.from_ms)
+        self.lanes.down(self.silent_ms, record.at_ms)
+        long, how = span(max(0, record.at_ms - self.silent_ms)), "killed" if died else "stopped"
+        why = f"for {long} nobody listened ({how}): who came then is not in this log"
+        self.course.turn(self.silent_ms, "restart", f"{text}; {why}")
 
     def _stopped(self, record: Record, event: e.Stopped) -> None:
         self.story.causes.change(self._say(record, f"the router stopped in order: {event.cause}"))

@@ -14,11 +14,12 @@ from trioroute.replay.incident.told import Slow
 from trioroute.replay.read import decision_name
 from trioroute.replay.told import ReplicaTimes
 
-WINDOW_MS = 5000
+WINDOW_MS = 2000
 """A stretch is told in steps of this; an answer belongs to the one in which it was asked for."""
 
-TOGETHER_MAX = 6
-"""So many steps with few answers are judged as one, the last ones that have enough."""
+TOGETHER_MIN, TOGETHER_MAX = 4, 15
+"""So many steps are judged as one, as few of the last ones as have enough answers: a burst of long
+answers that all went to one replica is over sooner."""
 
 WAITS_MS = 120_000
 """So long an answer may take to be counted in a stretch; later ones are not."""
@@ -28,6 +29,9 @@ SLOW_TIMES = 3
 
 SLOWER_MS = 100
 """And so much longer: where all is done in a few milliseconds, nobody notices."""
+
+NEAR_MS = 10_000
+"""Stretches of a replica so close to each other are one."""
 
 ANSWERS_MIN, OTHERS_MIN = 5, 10
 """Fewer answers of the replica in a step, or of the others, do not say that it is slow."""
@@ -114,7 +118,8 @@ class Speeds:
                 return False
             mine.add(own)
             others.add(theirs)
-            if mine.took.total() < ANSWERS_MIN:
+            few = mine.took.total() < ANSWERS_MIN or others.took.total() < OTHERS_MIN
+            if few or last - number + 1 < TOGETHER_MIN:
                 continue
             slow = _slow(mine.took, others.took)
             if slow:
@@ -126,9 +131,8 @@ class Speeds:
         return self.from_ms + number * WINDOW_MS
 
     def _found(self, found: _Stretch) -> None:
-        """A step between two others that it was slow in belongs to them."""
         for one in reversed(self.stretches):
-            near = found.from_ms - one.to_ms <= WINDOW_MS
+            near = found.from_ms - one.to_ms <= NEAR_MS
             if one.served == found.served and near:
                 one.to_ms = found.to_ms
                 one.mine.add(found.mine)

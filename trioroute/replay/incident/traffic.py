@@ -8,6 +8,7 @@ import attrs
 from trioroute.events import Dispatched, Failed, Orphaned, Refused, Released
 from trioroute.replay.client import ORPHANED, failed_words, refused_words, released_words
 from trioroute.replay.incident.bins import BINS, bin_of
+from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.groups import GROUPS_MAX, REST, Group
 from trioroute.replay.incident.hurt import SERVICE, Hurt
 from trioroute.replay.incident.limbo import Limbo, Lost, Place
@@ -216,13 +217,15 @@ class Traffic:
         group = self.group(who)
         return group.usual if normal else group.late
 
-    def orphan(self, stream: str, at_ms: int, event: Orphaned) -> None:
+    def orphan(self, stream: str, at_ms: int, event: Orphaned, since_ms: int = 0) -> None:
+        """The router died at ``since_ms`` or later (0: it is not known), and before ``at_ms``."""
+        between = f" between {clock_time(since_ms)} and this restart" if since_ms else ""
         for number in event.dispatches:
             place = (stream, number)
             flight = self._land(place)
             self.again[stream].discard(number)
             if flight is not None and place not in self.limbo.answered:
-                self.hurt.fail(at_ms, place, flight[2], flight[1], ORPHANED)
+                self.hurt.fail(at_ms, place, flight[2], flight[1], ORPHANED + between)
                 self._failed(flight[1], at_ms, "unknown")
             self.limbo.answered.discard(place)
 
