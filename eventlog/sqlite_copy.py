@@ -2,8 +2,8 @@
 
 import shutil
 import sqlite3
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import attrs
@@ -11,10 +11,25 @@ import attrs
 from eventlog.errors import LogDamaged, LogMissing, StoreFailed
 from eventlog.reading import SqliteReader
 from eventlog.record import Head
+from eventlog.schema import log_error
 from eventlog.segments import SegmentFile, SegmentReader, list_segments, sqlite_errors
+from eventlog.snapshots import DIRECTORY as SNAPSHOTS
 from eventlog.snapshots import copy_snapshots
 from eventlog.sqlite_segment import DRAFT, is_sealed, make_segment, remove_file, sync_directory
-from eventlog.targets import held, refuse_the_log
+from eventlog.sqlite_target import target_errors
+from eventlog.targets import TargetTaken, held, refuse_the_log
+
+PART = ".part"
+"""Added to the name of one file: the directory in which it is made, held by who makes it."""
+
+OF_THE_SOURCE = (
+    "SQLITE_BUSY",
+    "SQLITE_LOCKED",
+    "SQLITE_CORRUPT",
+    "SQLITE_IOERR_READ",
+    "SQLITE_IOERR_SHORT_READ",
+)
+"""How the errors begin that a statement over two files makes of the one it reads."""
 
 
 @attrs.frozen
@@ -46,7 +61,11 @@ def copy_log(log: Path, target: Path) -> Copied:
     refuse_the_log(log, target)
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     with held(target):
-        return _copy_all(log, target)
+        try:
+            return _copy_all(log, target)
+        finally:
+            for draft in target.glob(f"log-*{DRAFT}*"):  # of a copy that failed, or was killed
+                draft.unlink(missing_ok=True)
 
 
 def _copy_all(log: Path, target: Path) -> Copied:
@@ -66,7 +85,8 @@ def _copy_all(log: Path, target: Path) -> Copied:
     firsts = [file.first for file in list_segments(target)]
     with SqliteReader.open(target) as reader:
         head = reader.head()
-    snapshots = copy_snapshots(log, target, firsts, head.seq)
+    with target_errors(target / SNAPSHOTS):
+        snapshots = copy_snapshots(log, target, firsts, head.seq)
     return Copied(tuple(new), tuple(there), snapshots, firsts[0])
 
 
@@ -88,49 +108,82 @@ def _copy(file: SegmentFile, copy: Path) -> None:
     draft = copy.with_name(copy.name + DRAFT)
     remove_file(draft)
     if is_sealed(file.path):
-        shutil.copyfile(file.path, draft)
+        with target_errors(copy):
+            shutil.copyfile(file.path, draft)
     else:
-        with sqlite_errors(file.path):
-            _back_up(file.path, draft)
+        _back_up(file.path, draft, copy)
     draft.rename(copy)
 
 
-def _back_up(source: Path, target: Path) -> None:
-    reading = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
-    writing = sqlite3.connect(target, isolation_level=None)
+def _back_up(source: Path, draft: Path, copy: Path) -> None:
+    with sqlite_errors(source):
+        reading = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
     try:
-        reading.backup(writing)
-        writing.execute("PRAGMA journal_mode = DELETE").fetchall()
+        with sqlite_errors(source):
+            reading.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+        with target_errors(copy), closing(sqlite3.connect(draft, isolation_level=None)) as writing:
+            with _errors_of_the_source(source):
+                reading.backup(writing)
+            writing.execute("PRAGMA journal_mode = DELETE").fetchall()
     finally:
-        writing.close()
         reading.close()
+
+
+@contextmanager
+def _errors_of_the_source(source: Path) -> Iterator[None]:
+    """What one statement over two files says of the one it reads; the rest is of the other."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if not str(error.sqlite_errorname).startswith(OF_THE_SOURCE):
+            raise
+        raise log_error(error, source) from error
 
 
 def copy_into_one_file(log: Path, target: Path, views: Mapping[str, str]) -> int:
     """All rows of a log in one new SQLite file with ``views`` over all of them; how many rows.
 
-    Raises LogMissing, TargetIsLog, StoreFailed, LogDamaged, FileExistsError, OSError.
+    Raises LogMissing, TargetIsLog, TargetTaken, StoreFailed, LogDamaged, FileExistsError, OSError.
     """
     files = list_segments(log) if log.is_dir() else []
     if not files:
         raise LogMissing(log)
     refuse_the_log(log, target)
+    _refuse_what_is_there(target)
+    place = target.with_name(target.name + PART)
+    try:
+        with target_errors(target):
+            place.mkdir(mode=0o700, exist_ok=True)
+            with held(place):
+                _refuse_what_is_there(target)
+                rows = _gather(files, place / target.name, views)
+                (place / target.name).rename(target)
+                shutil.rmtree(place)
+    except TargetTaken:
+        raise
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    return rows
+
+
+def _refuse_what_is_there(target: Path) -> None:
     if target.exists():
         raise FileExistsError(f"{target} is there already: give a name that is free")
-    draft = target.with_name(target.name + ".part")
-    remove_file(draft)
+
+
+def _gather(files: Sequence[SegmentFile], draft: Path, views: Mapping[str, str]) -> int:
+    remove_file(draft)  # of a copy that was killed
     make_segment(SegmentFile(0, draft), views)
-    with sqlite_errors(draft):
-        writing = sqlite3.connect(draft, isolation_level=None, uri=True)
-        try:
-            writing.execute("PRAGMA journal_mode = DELETE").fetchall()
-            for file in files:
-                source = f"{file.path.absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(draft, isolation_level=None, uri=True)) as writing:
+        writing.execute("PRAGMA journal_mode = DELETE").fetchall()
+        for file in files:
+            source = f"{file.path.absolute().as_uri()}?mode=ro"
+            with sqlite_errors(file.path):
                 writing.execute("ATTACH ? AS part", (source,))
+                writing.execute("SELECT count(*) FROM part.sqlite_schema").fetchall()
+            with _errors_of_the_source(file.path):
                 writing.execute("INSERT INTO main.events SELECT * FROM part.events")
-                writing.execute("DETACH part")
-            rows: int = writing.execute("SELECT count(*) FROM events").fetchone()[0]
-        finally:
-            writing.close()
-    draft.rename(target)
+            writing.execute("DETACH part")
+        rows: int = writing.execute("SELECT count(*) FROM events").fetchone()[0]
     return rows
