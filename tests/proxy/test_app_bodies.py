@@ -277,9 +277,11 @@ async def test_large_bodies_that_come_together_are_read_one_a_pass_of_the_loop(
     passes = 0
     read_in: list[int] = []
 
-    def noted(question: Question, body: bytes, plain: bytes | None) -> Facts | Nameless:
+    def noted(
+        question: Question, body: bytes, plain: bytes | None, values_max: int | None = None
+    ) -> Facts | Nameless:
         read_in.append(passes)
-        return read_facts(question, body, plain)
+        return read_facts(question, body, plain, values_max)
 
     async def count_passes() -> None:
         nonlocal passes

@@ -127,7 +127,7 @@ def _instructions(body: JsonObject) -> Iterator[str]:
     yield from _texts(body.get("instructions"))
     for field in ("messages", "input"):
         messages = body.get(field)
-        if not isinstance(messages, list):
+        if not isinstance(messages, list) or is_token_ids(messages):
             continue
         for message in messages:
             if isinstance(message, dict) and message.get("role") in SYSTEM_ROLES:
@@ -136,10 +136,17 @@ def _instructions(body: JsonObject) -> Iterator[str]:
 
 def _texts(value: object) -> Iterator[str]:
     """The text of a string or of a list of parts, without empty ones."""
+    if is_token_ids(value):
+        return
     for part in value if isinstance(value, list) else (value,):
         text = part.get("text") if isinstance(part, dict) else part
         if isinstance(text, str) and text:
             yield text
+
+
+def is_token_ids(value: object) -> bool:
+    """By its first item: there may be a hundred thousand."""
+    return isinstance(value, list) and bool(value) and type(value[0]) is int
 
 
 def prompt_bytes(body: JsonObject) -> int:
@@ -159,7 +166,7 @@ def _text_bytes(value: object, depth: int) -> int:
         return 0
     total = 0
     if isinstance(value, list):
-        if value and type(value[0]) is int:
+        if is_token_ids(value):
             return BYTES_PER_TOKEN_ID * len(value)
         for part in value:
             total += _text_bytes(part, depth - 1)

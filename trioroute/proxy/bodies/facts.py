@@ -4,6 +4,7 @@ So it can run in another process. Whatever it depends on is in the question.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
@@ -11,9 +12,16 @@ from trioroute.events import InForce
 from trioroute.policy.blocks import prompt_blocks
 from trioroute.policy.keys import digest_key
 from trioroute.policy.policies import asks_for_blocks
-from trioroute.policy.profile import JsonObject, Profile, profile
+from trioroute.policy.profile import JsonObject, Profile, is_token_ids, profile
 from trioroute.proxy.alias import Span, model_spans
-from trioroute.proxy.body import UnusableBody, is_json_type, multipart_model, plain_body, read_json
+from trioroute.proxy.body import (
+    TakesLong,
+    UnusableBody,
+    is_json_type,
+    multipart_model,
+    plain_body,
+    read_json,
+)
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders
 from trioroute.proxy.paths import Route
@@ -62,13 +70,18 @@ class Nameless:
     response: str | None
 
 
-def read_facts(question: Question, body: bytes, plain: bytes | None = None) -> Facts | Nameless:
-    """``plain``: the body inflated, where that is done already.
+def read_facts(
+    question: Question, body: bytes, plain: bytes | None = None, values_max: int | None = None
+) -> Facts | Nameless:
+    """``plain``: the body inflated, where that is done already. ``values_max``: None for no bound.
 
-    Raises UnusableBody where the body cannot be understood and has to be.
+    Raises UnusableBody where the body cannot be understood and has to be; TakesLong.
     """
-    parsed, plain = _parsed(question, body, plain)
+    parsed, plain = _parsed(question, body, plain, values_max is not None)
     route, settings = question.route, question.settings
+    with_blocks = asks_for_blocks(settings)
+    if values_max is not None and _is_wide(parsed, values_max, with_blocks):
+        raise TakesLong
     response = route.response_id or parsed.get("previous_response_id")
     digest: str | None = None
     if isinstance(response, str):
@@ -89,13 +102,30 @@ def read_facts(question: Question, body: bytes, plain: bytes | None = None) -> F
         secret=question.secret,
         response=digest,
     )
-    if asks_for_blocks(settings):
+    if with_blocks:
         blocks = prompt_blocks(parsed, model=model, secret=question.secret)
         found = attrs.evolve(found, blocks=blocks)
     spans: tuple[Span, ...] = ()
     if route.model is None and model in settings.models.aliases.values():
         spans = model_spans(question.headers, plain, parsed)
     return Facts(found, route.inference and parsed.get("stream") is True, spans)
+
+
+def _is_wide(parsed: JsonObject, values_max: int, with_blocks: bool) -> bool:
+    """Token ids do not count where nothing looks at each of them: only blocks are made of them."""
+    if with_blocks:
+        values_max //= 3  # each is looked at three times
+    left: list[Any] = [parsed]
+    while left:
+        here = left.pop()
+        if not with_blocks and is_token_ids(here):
+            continue
+        values_max -= len(here)
+        if values_max < 0:
+            return True
+        inner = here.values() if type(here) is dict else here
+        left += [value for value in inner if type(value) in (list, dict)]
+    return False
 
 
 def _text(value: bytes | None) -> str | None:
@@ -108,7 +138,9 @@ def _text(value: bytes | None) -> str | None:
         return value.decode("latin-1")
 
 
-def _parsed(question: Question, body: bytes, plain: bytes | None) -> tuple[JsonObject, bytes]:
+def _parsed(
+    question: Question, body: bytes, plain: bytes | None, quickly: bool
+) -> tuple[JsonObject, bytes]:
     """The body as an object, and what it was parsed from."""
     json = is_json_type(question.first.get(b"content-type"))
     must_be_json = question.route.inference and json
@@ -120,7 +152,7 @@ def _parsed(question: Question, body: bytes, plain: bytes | None) -> tuple[JsonO
         elif plain is None:
             plain = plain_body(question.headers, body, question.settings.server.max_body_bytes)
         if json:
-            return read_json(plain), plain
+            return read_json(plain, quickly), plain
     except UnusableBody:
         if must_be_json or question.otherwise is None:
             raise

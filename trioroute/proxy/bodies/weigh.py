@@ -12,6 +12,13 @@ PACKED_BYTES = 16 * 1024
 """Of a longer compressed body the router inflates nothing: a kilobyte of empty zstd frames takes
 60 µs, one of gzip's tables without a text as long."""
 
+SURE_BYTES = 4 * 1024
+"""A shorter body takes under 2 ms, whatever is in it: 0.3 ms a KB of arrays in arrays."""
+
+CONTAINERS_MAX = 2000
+"""Arrays and objects, at most, of a longer body that is read by the router. Each takes 0.5 µs; a
+chat with the schemas of 50 tools has some 1000. Brackets inside of texts count as well."""
+
 UNBOUNDED = b"br"
 """Brotli fills its whole window, up to 16 MB, before it gives a byte: 20 ms for a body of 158."""
 
@@ -25,13 +32,16 @@ class Weight:
     plain: bytes | None = attrs.field(default=None, repr=False)
 
 
-def weigh(question: Question, body: bytes, enough: int) -> Weight:
+def weigh(question: Question, body: bytes, enough: int, dense_below: int = 0) -> Weight:
     """Of no weight is an upload that is a mere file.
 
-    What is not worth looking at, as it is over ``enough`` for certain, counts as the largest.
+    What is not worth looking at, as it is over ``enough`` for certain, counts as the largest. So
+    does what is full of brackets and shorter than ``enough`` or ``dense_below``.
     """
     if b"content-encoding" in question.first:
         return _packed(question, body, enough)
+    if len(body) < max(enough, dense_below) and _is_dense(question, body):
+        return _largest(question, enough)
     if len(body) < enough:
         return Weight(len(body))
     kind = question.first.get(b"content-type")
@@ -41,11 +51,29 @@ def weigh(question: Question, body: bytes, enough: int) -> Weight:
 
 def _packed(question: Question, body: bytes, enough: int) -> Weight:
     body_max = question.settings.server.max_body_bytes
-    largest = Weight(max(enough, body_max))
+    largest = _largest(question, enough)
     if len(body) > PACKED_BYTES or UNBOUNDED in question.first[b"content-encoding"].lower():
         return largest
     try:
         plain = plain_body(question.headers, body, min(enough, body_max))
     except UnusableBody as unusable:
         return largest if unusable.error.code == "body_too_large" else Weight(len(body))
-    return Weight(len(plain), plain)
+    return largest if _is_dense(question, plain) else Weight(len(plain), plain)
+
+
+def _largest(question: Question, enough: int) -> Weight:
+    return Weight(max(enough, question.settings.server.max_body_bytes))
+
+
+def _is_dense(question: Question, body: bytes) -> bool:
+    """Looks for one bracket after the other: counting them takes half as long as reading prose."""
+    if len(body) < SURE_BYTES or not is_json_type(question.first.get(b"content-type")):
+        return False
+    left = CONTAINERS_MAX
+    for bracket in (b"[", b"{"):
+        at = -1
+        while (at := body.find(bracket, at + 1)) >= 0:
+            left -= 1
+            if left == 0:
+                return True
+    return False
