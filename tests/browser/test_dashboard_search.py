@@ -2,14 +2,17 @@
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import httpx
 import pytest
 
 from tests.browser.chromium import CHROMIUM, Page
 from tests.browser.operator import ENTER, ESCAPE, ROWS, ask, picture, shows
-from tests.e2e.fleet import Fleet, RouterProcess, chat
+from tests.e2e.fleet import Fleet, RouterProcess, chat, wait_for
+from trioroute.cli.top_watch import PAST_EVENTS
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None and not os.environ.get("CI"),
@@ -166,4 +169,22 @@ def test_a_model_that_nobody_serves_is_named_above_all(fleet: Fleet, page: Page)
     ready = httpx.get(router.admin + "/readyz", timeout=10)
     assert (ready.status_code, ready.json()["unserved"]) == (200, ["rag"])
     picture(page, "unserved")
+    assert page.problems == []
+
+
+def test_an_old_eject_is_still_told_and_unknown_shares_are_grey(fleet: Fleet, page: Page) -> None:
+    router = fleet.router().ready()
+    httpx.post(router.admin + "/replicas/gpu2/eject?why=too+hot", timeout=10).raise_for_status()
+    wait_for("the eject", lambda: router.replica("gpu2")["state"] == "EJECTED")
+    with httpx.Client(timeout=20) as client:
+        asking = partial(client.post, router.url + "/v1/chat/completions", json=chat(max_tokens=1))
+        with ThreadPoolExecutor(16) as clients:
+            while router.state()["position"] < PAST_EVENTS + 200:
+                for asked in [clients.submit(asking) for _ in range(400)]:
+                    asked.result()
+    page.open(router.admin)
+    shows(page, "incidents", "gpu2 ejected")
+    shows(page, "incidents", "router started")
+    shows(page, "legend", "grey: not known here")
+    picture(page, "old-eject")
     assert page.problems == []

@@ -13,11 +13,12 @@ import trio.testing
 from hypercorn.typing import ASGIFramework, ASGIReceiveCallable, ASGISendCallable, Scope
 
 from eventlog.errors import StoreFailed
-from tests.observe.rig import Rig
+from tests.observe.rig import T0_MS, Rig
 from trioroute.observe import Feed, Seen, event_stream
 from trioroute.observe.answer import Answer
 from trioroute.observe.event_stream import TAKES_AT_MOST_S, WATCHERS_MAX, EventStream, StreamDesk
 from trioroute.observe.feed import BODY_MAX, MEMORY_EVENTS, PAGE_BYTES, PAGE_EVENTS
+from trioroute.policy.commands import Drain
 from trioroute.proxy.serving.asgi import ASGIApp, BrokenEnding
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.server import serve_http
@@ -78,7 +79,7 @@ async def test_what_is_not_committed_is_not_told(
         first = blocks(await anext(pages))
         assert [one["id"] for one in first] == [str(position - 3)]
         assert blocks(await anext(pages)) == [
-            {"event": "now", "id": str(position - 3), "data": {}}
+            {"event": "now", "id": str(position - 3), "data": {"from_ms": T0_MS}}
         ], "what comes from here on is new"
         assert blocks(await anext(pages)) == [{"id": str(position - 3)}], "a beat, nothing new"
 
@@ -110,8 +111,32 @@ async def test_only_the_kinds_asked_for_are_told_and_the_id_moves_on_all_the_sam
     async with aclosing(feed.pages(0, {"Started"})) as pages:
         assert [one["data"]["kind"] for one in blocks(await anext(pages))] == ["Started"]
         there = str(rig.log.durable_position)
-        assert blocks(await anext(pages)) == [{"event": "now", "id": there, "data": {}}]
+        assert blocks(await anext(pages)) == [
+            {"event": "now", "id": there, "data": {"from_ms": T0_MS}}
+        ]
         assert blocks(await anext(pages)) == [{"id": there}], "and not said twice"
+
+
+async def test_a_few_kinds_of_a_long_past_come_in_few_reads_and_none_is_missed(rig: Rig) -> None:
+    rig.live("a")
+    feed = rig.feed()
+    asked: list[int] = []
+
+    def past(after: int, limit: int) -> list[Seen]:
+        asked.append(after)
+        return rig.past(after, limit)
+
+    feed.past = past
+    for _ in range(3):
+        for _ in range(2 * PAGE_EVENTS):
+            rig.handle(Drain, replica="a", on=True)
+            rig.handle(Drain, replica="a", on=False)
+        for _ in range(MEMORY_EVENTS // 2):
+            rig.finish(rig.arrive())
+    drains = [n for n, one in enumerate(rig.log.taken, 1) if one.kind == "Draining"]
+    found = await told(feed, 0, len(drains), "Draining")
+    assert [one["data"]["version"] for one in found] == drains
+    assert len(asked) < rig.log.position / PAGE_EVENTS / 2
 
 
 async def test_a_deleted_past_is_told_as_a_gap(rig: Rig) -> None:

@@ -19,6 +19,9 @@ from trioroute.observe.timings import LogView
 
 MEMORY_EVENTS = 4096
 PAGE_EVENTS = 128
+READ_EVENTS = 2000
+"""Read from the log at a time for a watcher that wants only some kinds."""
+
 PAGE_BYTES = 256 * 1024
 BODY_MAX = 64 * 1024
 """A longer body (a whole state in a ``Gap``) is told by its size."""
@@ -67,7 +70,8 @@ class Feed:
     async def pages(self, after: int, kinds: Collection[str]) -> AsyncGenerator[bytes, None]:
         """What comes after ``after``, for ever, as server-sent events; no ``kinds`` is all kinds.
 
-        The event ``now`` divides what was there already from what is new.
+        The event ``now`` divides what was there already from what is new, and says at what time
+        that began, of whatever kind its first event was.
 
         Closed with ``contextlib.aclosing``. Raises LogError when the past cannot be read.
         """
@@ -76,51 +80,70 @@ class Feed:
             after = 0
         silent_since = trio.current_time()
         caught_up = False
+        from_ms: int | None = None
         while True:
-            found = await self._next(after)
+            found = await self._next(after, kinds)
             written = b""
-            if found:
-                if found[0].version > after + 1:
-                    written = _gap(after + 1, found[0].version - 1)
-                after = found[-1].version
-                written += b"".join(_line(one) for one in found if not kinds or one.kind in kinds)
+            if found is not None:
+                if found.first > after + 1:
+                    written = _gap(after + 1, found.first - 1)
+                after = found.last
+                from_ms = found.first_ms if from_ms is None else from_ms
+                written += b"".join(map(_line, found.wanted))
             elif not caught_up:
                 caught_up = True
-                written = b"event: now\nid: %d\ndata: {}\n\n" % after
+                written = _now(after, self.at_ms() if from_ms is None else from_ms)
             now = trio.current_time()
             if not written and now - silent_since >= BEAT_EVERY_S:
                 written = b"id: %d\n: alive\n\n" % after
             if written:
                 silent_since = now
                 yield written
-            await trio.sleep(0 if found else LOOK_EVERY_S)
+            await trio.sleep(LOOK_EVERY_S if found is None else 0)
 
-    async def _next(self, after: int) -> Sequence[Seen]:
+    async def _next(self, after: int, kinds: Collection[str]) -> "_Page | None":
         """Up to a page of committed events after ``after``."""
         durable = self.log.durable_position
         if after >= durable:
-            return ()
+            return None
         if self._memory and self._memory[0][0] <= after + 1:
-            return self._remembered(after, durable)
-        found = await trio.to_thread.run_sync(self.past, after, PAGE_EVENTS, limiter=self._reading)
-        return _bounded(found)
+            return _page(self._remembered(after, durable), kinds)
+        return await trio.to_thread.run_sync(self._read, after, kinds, limiter=self._reading)
 
-    def _remembered(self, after: int, durable: int) -> Sequence[Seen]:
+    def _remembered(self, after: int, durable: int) -> Iterable[Seen]:
         start = after + 1 - self._memory[0][0]
         some = islice(self._memory, start, start + min(PAGE_EVENTS, durable - after))
-        return _bounded(Seen(v, at_ms, kind_of(e).name, encode(e)) for v, at_ms, e in some)
+        return (Seen(v, at_ms, kind_of(e).name, encode(e)) for v, at_ms, e in some)
+
+    def _read(self, after: int, kinds: Collection[str]) -> "_Page | None":
+        """In a thread, and chosen from there: a few kinds of a long past are mostly other rows."""
+        return _page(self.past(after, READ_EVENTS if kinds else PAGE_EVENTS), kinds)
 
 
-def _bounded(events: Iterable[Seen]) -> Sequence[Seen]:
-    """As many as fit into a page, but one at least."""
-    kept: list[Seen] = []
-    size = 0
+@attrs.frozen(slots=True)
+class _Page:
+    """From version ``first`` to ``last`` all were looked at; ``wanted`` are told."""
+
+    first: int
+    first_ms: int
+    last: int
+    wanted: Sequence[Seen]
+
+
+def _page(events: Iterable[Seen], kinds: Collection[str]) -> _Page | None:
+    """As many as fit into a page, but one at least; no ``kinds`` is all kinds."""
+    first = first_ms = last = size = 0
+    wanted: list[Seen] = []
     for one in events:
-        size += min(len(one.body), BODY_MAX)
-        if kept and size > PAGE_BYTES:
-            break
-        kept.append(one)
-    return kept
+        if not first:
+            first, first_ms = one.version, one.at_ms
+        if not kinds or one.kind in kinds:
+            size += min(len(one.body), BODY_MAX)
+            if wanted and (size > PAGE_BYTES or len(wanted) == PAGE_EVENTS):
+                break
+            wanted.append(one)
+        last = one.version
+    return _Page(first, first_ms, last, wanted) if first else None
 
 
 def _line(one: Seen) -> bytes:
@@ -135,6 +158,10 @@ def _line(one: Seen) -> bytes:
         one.kind.encode(),
         body,
     )
+
+
+def _now(last: int, from_ms: int) -> bytes:
+    return b'event: now\nid: %d\ndata: {"from_ms":%d}\n\n' % (last, from_ms)
 
 
 def _gap(first: int, last: int) -> bytes:

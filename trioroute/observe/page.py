@@ -14,7 +14,7 @@ from trioroute.observe.answer import Answer
 
 SCRIPTS = (
     *("elements", "replicas", "shares", "explained", "search", "decisions", "incidents", "wrong"),
-    "follow",
+    *("past", "follow"),
 )
 """In this order: one script, so that one hash names it."""
 

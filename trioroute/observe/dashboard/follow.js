@@ -38,6 +38,12 @@ const follow = position => {
   if (source || document.hidden) return;
   if (seen === null || seen > position || position - seen > PAST_EVENTS) {
     seen = Math.max(0, position - PAST_EVENTS);
+    knownFromMs = seen ? Infinity : 0;
+    slots.clear();
+  }
+  if (!askedBack) {
+    askedBack = true;
+    lookBack(seen);
   }
   const opened = new EventSource(address(`/events?since=${seen}&kinds=${KINDS.join(",")}`));
   source = opened;
@@ -46,9 +52,11 @@ const follow = position => {
     note(event);
     take(JSON.parse(event.data));
   };
-  opened.addEventListener("now", () => {
+  opened.addEventListener("now", event => {
     caughtUp = true;
-    for (const id of ["no-decisions", "no-incidents"]) at(id).textContent = "none yet";
+    knownFromMs = Math.min(knownFromMs, JSON.parse(event.data).from_ms);
+    at("no-decisions").textContent = "none yet";
+    noIncidents();
     drawShares(newestMs);
   });
   opened.addEventListener("gap", note);

@@ -34,3 +34,16 @@ const showIncident = (kind, atMs, body) => {
   last = {text, times: 1, shown};
   prepend(at("incidents"), made, INCIDENTS_MAX);
 };
+/* Oldest first, all older than what is shown. */
+const showOlder = events => {
+  const newer = [...at("incidents").children];
+  const kept = last;
+  last = {text: "", times: 0, shown: null};
+  at("incidents").replaceChildren();
+  const causes = new Map(ejectCauses);
+  for (const {kind, at_ms: atMs, body} of events) showIncident(kind, atMs, body);
+  for (const [replica, cause] of causes) ejectCauses.set(replica, cause);
+  at("incidents").prepend(...newer);
+  while (at("incidents").children.length > INCIDENTS_MAX) at("incidents").lastElementChild.remove();
+  if (kept.shown) last = kept;
+};

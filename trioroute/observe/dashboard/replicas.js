@@ -34,7 +34,7 @@ const replicaRow = replica => {
     cell("queue", number(replica.effective_waiting)),
     cell("in flight", number(replica.in_flight)),
     cell("weight", number(replica.wlc_in_flight)),
-    cell("KV", part(replica.kv_usage)), cell("score", number(replica.score, 2)),
+    cell("KV", part(replica.kv_usage)), cell("score", replica.score.toFixed(2)),
     cell("share", part(replica.traffic_share)), cooldown,
     cell("last scrape", age === null ? "never" : number(age) + " s"));
   return made;
@@ -46,7 +46,7 @@ const showState = state => {
   at("router").textContent = state.router;
   at("session").textContent = state.pins.session;
   at("prefix").textContent = state.pins.prefix;
-  at("imbalance").textContent = number(state.imbalance_index, 2);
+  at("imbalance").textContent = state.imbalance_index.toFixed(2);
   at("position").textContent = state.position;
   at("behind").textContent = state.position - state.durable_position;
 };
