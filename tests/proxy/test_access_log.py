@@ -41,7 +41,7 @@ async def test_a_line_says_what_was_asked_and_what_became_of_it(tmp_path: Path) 
         assert (first["status"], first["whole"], first["key"]) == (200, True, "team")
         assert (first["model"], first["replica"], first["reason"]) == ("m", "a", "load")
         assert first["bytes"] == len(answer.body)
-        assert f"r1/{first['decision']}" == answer.headers["x-trioroute-decision"]
+        assert first["decision"] == answer.headers["x-trioroute-decision"]
         assert first["attempts"] == 1
         assert (second["status"], second["key"], second["replica"]) == (401, None, None)
         path.rename(tmp_path / "old")

@@ -1,5 +1,6 @@
 """Groups of commands that are imported one by one, so that ``--help`` is quick."""
 
+import difflib
 import importlib
 from typing import ClassVar
 
@@ -24,6 +25,16 @@ class LazyGroup(click.Group):
         module, attribute, _ = entry
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, but a mistyped name is answered with the nearest."""
+        if args and not args[0].startswith("-") and args[0] not in self.entries:
+            near = difflib.get_close_matches(args[0], self.entries, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.entries)}"
+            ctx.fail(f"there is no command {args[0]!r}; {hint}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

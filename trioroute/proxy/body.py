@@ -71,7 +71,9 @@ def plain_body(headers: RawHeaders, body: bytes, limit: int) -> bytes:
         raise UnusableBody(_invalid(f"the compressed body is damaged: {error}")) from error
     except TooLong as error:
         raise UnusableBody(
-            RouterError("body_too_large", f"the body inflates to more than {limit} bytes")
+            RouterError(
+                "body_too_large", f"the body inflates to over {limit} bytes (server.max_body_bytes)"
+            )
         ) from error
 
 
