@@ -156,3 +156,12 @@ async def test_retry_after_is_when_the_pools_own_cooldown_ends() -> None:
         assert 18 <= rig.desk.retry_after_s("m") <= 20
         assert 2 <= rig.desk.retry_after_s("n") <= 3
         assert rig.desk.retry_after_s("none") == 1
+
+
+async def test_what_is_listed_can_be_asked_for_up_to_the_longest_name() -> None:
+    longest = "m" * e.MODEL_NAME_MAX
+    async with whole(always(lists(longest)), models=((longest,),)) as rig:
+        assert ids((await rig.ask(b"", MODELS, "GET")).body) == [longest]
+        for name, status in ((longest, 200), (longest + "m", 404)):
+            asked = json.dumps({"model": name, "messages": []}).encode()
+            assert (await rig.ask(asked)).status == status

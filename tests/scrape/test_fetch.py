@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from tests.scrape.servers import MODELS, UNDER_LOAD, closed_port, pages, reply, reset, serving
+from trioroute.events import MODEL_NAME_MAX
 from trioroute.scrape import fetch
 from trioroute.scrape.dialect import UnknownEngine
 from trioroute.scrape.fetch import Bad, Good, Ours, ScrapeResult, ScrapeTarget
@@ -277,14 +278,18 @@ async def test_models_that_cannot_be_had_leave_the_load(answer: bytes, fault: Ba
 
 
 async def test_models_are_taken_in_page_order_each_once_and_bounded() -> None:
-    rows = b'{"id":"b"},{"id":"a"},{"id":"b"},{"id":7},{"id":""},{"name":"x"},4,{"id":"%s"}' % (
-        b"x" * 600
+    rows = (
+        b'{"id":"b"},{"id":"a"},{"id":"b"},{"id":7},{"id":""},{"name":"x"},4,{"id":"%s"},{"id":"%s"}'
+        % (
+            b"x" * (MODEL_NAME_MAX + 1),
+            b"y" * MODEL_NAME_MAX,
+        )
     )
     answer = reply(b'{"object":"list","data":[' + rows + b"]}")
     async with serving(pages(metrics=reply(UNDER_LOAD), models=answer)) as url:
         result = await scrape(url, ask_models=True)
     assert isinstance(result, Good)
-    assert result.models == ("b", "a")
+    assert result.models == ("b", "a", "y" * MODEL_NAME_MAX)
 
 
 async def test_nothing_shows_the_key(caplog: pytest.LogCaptureFixture) -> None:

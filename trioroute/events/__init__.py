@@ -9,6 +9,7 @@ from trioroute.events.codec import UnreadableEvent as UnreadableEvent
 from trioroute.events.codec import decode as decode
 from trioroute.events.codec import encode as encode
 from trioroute.events.codec import kind_of as kind_of
+from trioroute.events.fleet import MODEL_NAME_MAX as MODEL_NAME_MAX
 from trioroute.events.fleet import Draining as Draining
 from trioroute.events.fleet import ReplicaJoined as ReplicaJoined
 from trioroute.events.fleet import ReplicaLeft as ReplicaLeft

@@ -6,6 +6,10 @@
 from trioroute.events.flat import Flat
 from trioroute.events.words import ChangedBy, Source
 
+MODEL_NAME_MAX = 512
+"""Characters of a model's name, where a replica tells it and where a request asks for it: what is
+listed can be asked for. An engine's default is the path of the model's directory."""
+
 
 class ReplicaJoined(Flat, frozen=True, kw_only=True):
     """A replica was added, or its address or models changed. ``models`` empty: asked from it."""

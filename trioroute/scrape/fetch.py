@@ -16,6 +16,7 @@ import httpx
 import orjson
 import trio
 
+from trioroute.events import MODEL_NAME_MAX
 from trioroute.events.words import Cause
 from trioroute.scrape.causes import cause_of, own_fault
 from trioroute.scrape.dialect import Dialect, dialect_for
@@ -27,7 +28,6 @@ logging.getLogger("httpx").setLevel(logging.WARNING)
 
 MODELS_PAGE_MAX_BYTES = 1024 * 1024
 MODELS_MAX = 1000
-MODEL_ID_MAX_CHARS = 512
 STEP_BYTES = 16 * 1024
 """A page is scanned in steps of this size, others run in between (worst case 3 ms a step)."""
 
@@ -191,7 +191,7 @@ async def _models(client: httpx.AsyncClient, replica: ScrapeTarget) -> tuple[str
     if not isinstance(rows, list):
         raise UnreadablePage("models page has no list of models")
     ids = [row.get("id") for row in rows[:MODELS_MAX] if isinstance(row, dict)]
-    named = [i for i in ids if isinstance(i, str) and 0 < len(i) <= MODEL_ID_MAX_CHARS]
+    named = [i for i in ids if isinstance(i, str) and 0 < len(i) <= MODEL_NAME_MAX]
     return tuple(dict.fromkeys(named))
 
 

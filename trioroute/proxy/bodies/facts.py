@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from trioroute.events import InForce
+from trioroute.events import MODEL_NAME_MAX, InForce
 from trioroute.policy.blocks import prompt_blocks
 from trioroute.policy.keys import digest_key
 from trioroute.policy.policies import asks_for_blocks
@@ -25,8 +25,6 @@ from trioroute.proxy.body import (
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders
 from trioroute.proxy.paths import Route
-
-MODEL_NAME_MAX = 256
 
 
 @attrs.frozen(slots=True)
