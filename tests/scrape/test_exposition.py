@@ -198,3 +198,13 @@ def test_agrees_with_the_reference_parser_on_a_real_page() -> None:
             ours[(name, tuple(sorted(sample.labels.items())))] = sample.value
     assert len(reference) > 400
     assert ours == reference
+
+
+def test_a_line_of_too_many_labels_is_junk_and_holds_none() -> None:
+    def line(count: int) -> bytes:
+        return b"m{" + b",".join(b'a%d="1"' % i for i in range(count)) + b"} 1\n"
+
+    most, over = scan(line(exposition.LABELS_MAX) + line(exposition.LABELS_MAX + 1), ["m"])
+    assert (len(most.labels), most.value) == (exposition.LABELS_MAX, 1.0)
+    assert over == Sample("m", {}, None)
+    assert scan(b"m{" + b'a="1",' * (exposition.LABELS_MAX + 1) + b"} 1\n", ["m"]) == [over]

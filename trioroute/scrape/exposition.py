@@ -13,8 +13,12 @@ import attrs
 
 PAGE_MAX_BYTES = 8 * 1024 * 1024
 LINES_MAX = 200_000
-LINE_MAX_BYTES = 64 * 1024
+LINE_MAX_BYTES = 8 * 1024
 SAMPLES_MAX = 2048
+LABELS_MAX = 64
+"""Of one line; with more it is junk. Engines write a dozen, and each is looked at again by the
+fold."""
+
 EVIDENCE_LINES = 100
 """Non-blank lines that may pass before one must look like a comment or a sample."""
 
@@ -154,12 +158,16 @@ def scan(page: bytes, wanted: Iterable[str]) -> list[Sample]:
 def _labels(text: bytes, into: dict[str, str]) -> int | None:
     """Read ``{a="b",...}`` at the start; where it ends, or ``None`` for junk."""
     at = 1
+    seen = 0
     while (label := _LABEL_RE.match(text, at)) is not None:
         value = label.group(2).decode("utf-8", "replace")
         if "\\" in value:
             value = _ESCAPE_RE.sub(lambda m: _ESCAPES.get(m.group(1), m.group()), value)
         into[label.group(1).decode()] = value
         at = label.end()
+        seen += 1
+        if seen > LABELS_MAX:
+            return None
     while text[at : at + 1] in (b" ", b"\t"):
         at += 1
     return at + 1 if text[at : at + 1] == b"}" else None
