@@ -1,7 +1,7 @@
 """What ``--incident`` calls help, an outage and a delay: as clients met them."""
 
 from tests.replay.prevented import said, told_of
-from tests.rig import Flown, Rig
+from tests.rig import Flown, Rig, settings
 from trioroute.policy import commands as c
 from trioroute.replay.incident.lines import blocks_of
 from trioroute.replay.incident.page import page_of
@@ -101,3 +101,15 @@ def test_while_no_router_ran_nobody_listened() -> None:
         gaps = [(one.from_ms, one.to_ms) for one in told.lanes if one.state == "ROUTER DOWN"]
         assert gaps == [(last_ms, last_ms + 4000)]
         assert "ROUTER DOWN" in page_of(told)
+
+
+def test_the_status_that_ejected_and_the_settings_that_changed_are_named() -> None:
+    rig = Rig().live("a")
+    for _ in range(3):
+        rig.pass_s(1).finish(rig.go(), "upstream_error")
+    changed = settings(eject={"request_failures": 5})
+    same = (c.Join(at_ms=rig.at_ms, replica="a", url="http://a:1", models=("m",)),)
+    rig.do(c.Reconfigure(at_ms=rig.at_ms, settings=changed, replicas=same, by="signal"))
+    texts = [line.text for line in told_of(rig).timeline]
+    assert "a: EJECTED for at least 30 s: status 500, eject 1 in a row" in texts
+    assert any(t.startswith("other settings in force: eject.request_failures, ") for t in texts)

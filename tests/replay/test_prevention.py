@@ -5,7 +5,7 @@ import pytest
 import trio
 
 import trioroute.replay.incident.prevention as prevention
-from tests.replay.prevented import Script, found, play, row, said, told_of
+from tests.replay.prevented import found, play, row, said, told_of
 from tests.replay.rig import source_of as source_of_rig
 from tests.rig import Flown, Rig
 from trioroute import events as e
@@ -31,16 +31,8 @@ def failing_requests(rig: Rig) -> None:
         rig.pass_s(1).finish(rig.go(), "upstream_cut")
 
 
-@pytest.mark.parametrize(
-    ("script", "setting", "instead"),
-    [
-        (silent_scrapes, "eject.scrape_failures", "3"),
-        (failing_requests, "eject.request_failures", "4"),
-    ],
-)
-def test_an_eject_by_a_number_in_a_row_needs_one_more(
-    script: Script, setting: str, instead: str
-) -> None:
+def test_an_eject_by_failed_scrapes_in_a_row_needs_one_more() -> None:
+    script, setting, instead = silent_scrapes, "eject.scrape_failures", "3"
     rig = play(script)
     one = found(told_of(rig), setting)
     assert row(rig, one.row).kind == "Ejected"
@@ -62,20 +54,28 @@ def test_what_a_longer_limit_of_scrapes_would_have_done_is_not_guessed() -> None
 
 def test_nothing_prevents_an_eject_of_a_replica_that_was_really_down() -> None:
     rig = Rig()
-    failing_requests(rig)
+    silent_scrapes(rig)
     rig.pass_s(0.43).fail_scrape("a", "refused")
     told = told_of(rig)
     assert said(told)[0] == (
         "no setting of the router prevents that a was ejected: it was really down, its next scrape "
-        "failed too (refused), 430 ms later; eject.request_failures=4 would only have left it in "
+        "failed too (refused), 430 ms later; eject.scrape_failures=3 would only have left it in "
         "traffic for longer"
     )
     assert told.hints == ()
     rig = Rig()
-    failing_requests(rig)
+    silent_scrapes(rig)
     rig.pass_s(0.4).same()
     rig.pass_s(0.4).fail_scrape("a", "refused")
-    assert found(told_of(rig), "eject.request_failures").instead == "4"
+    assert found(told_of(rig), "eject.scrape_failures").instead == "3"
+
+
+def test_ejecting_a_replica_that_fails_requests_was_right() -> None:
+    told = told_of(play(failing_requests))
+    (one,) = [one for one in told.prevention if one.harm == "eject"]
+    assert (one.setting, one.instead) == (None, None)
+    assert f"ejecting a at {one.row} was right: it failed request 3 in a row" in one.text
+    assert told.hints == ()
 
 
 def test_nothing_prevents_that_a_replica_refuses_connections() -> None:
@@ -145,8 +145,6 @@ def watched_limit(event: e.Released, in_force: e.InForce) -> str | None:
 @pytest.mark.parametrize(
     ("outcome", "blame", "setting", "now", "instead"),
     [
-        ("first_byte_timeout", "replica", "timeouts.first_byte", "600s", "601s"),
-        ("idle_timeout", "replica", "timeouts.idle", "120s", "601s"),
         ("idle_timeout", "router", "timeouts.total", "500s", "601s"),
         ("first_byte_timeout", "router", "timeouts.total", "500s", "601s"),
     ],
@@ -167,6 +165,17 @@ def test_a_request_ended_by_a_limit_names_a_longer_one(
     assert isinstance(event, e.Released)
     assert watched_limit(event, in_force) == setting.removeprefix("timeouts.")
     assert watched_limit(event, with_changes(in_force, {setting: instead})) is None
+
+
+@pytest.mark.parametrize("outcome", ["first_byte_timeout", "idle_timeout"])
+def test_a_longer_wait_for_a_silent_replica_is_not_proposed(outcome: e.words.Outcome) -> None:
+    rig = Rig().live("a")
+    flown = rig.go()
+    ttfb_ms = 5 if outcome == "idle_timeout" else None
+    rig.pass_s(600.4).finish(flown, outcome, ttfb_ms=ttfb_ms, duration_ms=600_400)
+    told = told_of(rig)
+    assert "as a was silent: a longer limit would have let its client wait" in said(told)[0]
+    assert told.hints == ()
 
 
 def test_nothing_is_said_of_a_limit_that_was_not_reached() -> None:

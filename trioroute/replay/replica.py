@@ -42,10 +42,11 @@ class _Story:
     others: dict[str, None] = attrs.field(factory=dict)
     sends: list[Send] = attrs.field(factory=list)
     times: Times = attrs.field(factory=Times)
+    before: Event | None = None
 
     def health(self, record: Record, event: Event) -> None:
         name = getattr(event, "replica", "")
-        text = health_words(event, record.at_ms)
+        text = health_words(event, record.at_ms, self.before)
         if name != self.name or text is None:
             self.others[name] = None
             return
@@ -103,6 +104,7 @@ class _Story:
             self.health(record, event)
         else:
             self.request(record, event)
+        self.before = event
 
     def request(self, record: Record, event: Event) -> None:
         if isinstance(event, Dispatched):

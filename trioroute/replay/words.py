@@ -6,10 +6,12 @@ from trioroute.events import (
     Draining,
     Ejected,
     Event,
+    Failed,
     Gap,
     Live,
     Probing,
     Rebound,
+    Released,
     ReplicaJoined,
     ReplicaLeft,
     ScrapeFailed,
@@ -59,8 +61,16 @@ def pin_words(event: Bound | Spilled | Rebound | Unbound) -> str:
     return f"{event.kind} pin to {event.replica} removed: {PIN_ENDS[event.cause]}"
 
 
-def health_words(event: Event, at_ms: int) -> str | None:
-    """What happened to a replica's place in the fleet; None for other events."""
+def cause_words(event: Ejected, before: Event | None) -> str:
+    """Why it was ejected; of a status the row that led to it, ``before``, says which."""
+    if event.cause == "status" and isinstance(before, Failed | Released | ScrapeFailed):
+        return f"status {before.status}" if before.status is not None else "status"
+    return event.cause
+
+
+def health_words(event: Event, at_ms: int, before: Event | None = None) -> str | None:
+    """What happened to a replica's place in the fleet; None for other events. ``before`` is the row
+    that led to an eject, where it is known."""
     match event:
         case ReplicaJoined():
             models = ", ".join(event.models) or "asked from it"
@@ -78,7 +88,7 @@ def health_words(event: Event, at_ms: int) -> str | None:
             return "PROBING"
         case Ejected():
             cooldown = span(event.until_ms - at_ms)
-            cause = "by hand" if event.by is not None else event.cause
+            cause = "by hand" if event.by is not None else cause_words(event, before)
             told = f"EJECTED for at least {cooldown}: {cause}, eject {event.n} in a row"
             return told + _who(event.by, event.why)
         case ScrapeFailed():

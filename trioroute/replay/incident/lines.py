@@ -93,9 +93,11 @@ def _prevention(told: Incident) -> list[Block]:
         for one in told.retaken
     )
     if rows:
+        one = told.retaken[0]
+        why = f" ({one.ended})" if one.ended else ""
         said.append(
-            f"decisions from {told.retaken[0].first} on, each taken again from its own past; what "
-            "would have followed is for --what-if"
+            f"decisions from {one.first} to {one.last}{why}, each taken again from its own past; "
+            "what would have followed is for --what-if"
         )
     return [Block(PREVENTION, tuple(said), columns if rows else (), rows, columns[1:])]
 

@@ -8,6 +8,7 @@ from trioroute.policy.decide import decide
 from trioroute.projections import State
 from trioroute.replay.clock import span
 from trioroute.replay.incident.changed import Proof, first_that, length, raised
+from trioroute.replay.words import cause_words
 
 _AT_ONCE = {"refused": "it refused a connection", "reset": "it reset a connection"}
 
@@ -69,12 +70,18 @@ def eject_proof(
         what = _AT_ONCE.get(event.cause, event.cause)
         why = f"{what}, and once is enough (RULES 6.2)"
         return Proof(None, f"no setting of the router prevents that {name} was ejected: {why}")
-    led = "scrape" if scrape else "request"
+    if not scrape:
+        was = cause_words(event, before)
+        return Proof(
+            None,
+            f"ejecting {name} at {place} was right: it failed request {count} in a row ({was}); a "
+            f"larger {key} would only have let it fail more of them",
+        )
     text = (
-        f"the eject of {name} at {place} came at failed {led} {count} in a row: with "
+        f"the eject of {name} at {place} came at failed scrape {count} in a row: with "
         f"{change.words} it would not have come there"
     )
-    if scrape and event.cause == "timeout":
+    if event.cause == "timeout":
         limit = length(state.settings.scrape.timeout_ms)
         text += f"; whether a scrape.timeout above {limit} would have, the log does not tell"
     return Proof(change, text)

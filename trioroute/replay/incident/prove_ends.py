@@ -22,6 +22,13 @@ def end_proof(decision: str, event: Released, state: State) -> Proof | None:
     change = _limit(event, state)
     if change is None:
         return None
+    if event.blame == "replica":
+        return Proof(
+            None,
+            f"{decision} was ended after {span(event.duration_ms)} by {change.key}={change.now}, "
+            f"as {_replica(state, event)} was silent: a longer limit would have let its client "
+            f"wait for longer, and {_LATER}",
+        )
     return Proof(
         change,
         f"{decision} was ended after {span(event.duration_ms)} by {change.key}={change.now}: with "

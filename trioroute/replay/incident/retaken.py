@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from eventlog.record import Record
 from trioroute.events import Configured, Dispatched, Event, Rebound, Spilled
 from trioroute.events.sections import InForce
 from trioroute.policy.decide import arrive_of, decide
@@ -53,27 +54,34 @@ def retaken(
     }
     in_force = past.state.settings
     under = [_Under(one, one.of(in_force)) for one in list(changes.values())[:SETTINGS_MAX]]
-    first, decisions, spills, rebinds = "", 0, 0, 0
+    first, last, decisions, spills, rebinds = "", "", 0, 0, 0
+    why: str | None = None
     begin = past.state.position
     for record in source.stream(past.stream, begin, begin + ROWS_MAX):
         event = source.event(record)
-        if record.seq > until or decisions >= DECISIONS_MAX or type(event) is Configured:
+        why = _over(record, event, until, decisions)
+        if why is not None:
             break
         if type(event) is Dispatched:
             was = decide(past.state, arrive_of(event, record.at_ms, past.state))
             if was and was[0] == event:
-                first = first or decision_name(record.stream, record.version)
+                last = decision_name(record.stream, record.version)
+                first = first or last
                 decisions += 1
                 spills += _count(was, Spilled)
                 rebinds += _count(was, Rebound)
                 for one in under:
                     one.take(past.state, event, record.at_ms, was)
         past.fold(record, event)
+    if why is None and past.state.position - begin >= ROWS_MAX:
+        why = f"{ROWS_MAX} rows are read at most"
     return tuple(
         Retaken(
             setting=one.change.key,
             instead=one.change.instead,
             first=first,
+            last=last,
+            ended=why or "",
             decisions=decisions,
             spills=spills,
             spills_then=one.spills,
@@ -83,6 +91,17 @@ def retaken(
         )
         for one in under
     )
+
+
+def _over(record: Record, event: Event | None, until: int, decisions: int) -> str | None:
+    """Why no more are taken again, empty: the span is over. None: they are."""
+    if record.seq > until:
+        return ""
+    if decisions >= DECISIONS_MAX:
+        return f"{DECISIONS_MAX} are taken again at most"
+    if type(event) is Configured:
+        return f"other settings came into force at {decision_name(record.stream, record.version)}"
+    return None
 
 
 def _count(events: Sequence[Event], kind: type[Event]) -> int:

@@ -10,6 +10,7 @@ from trioroute import events as e
 from trioroute.projections import State, apply
 from trioroute.replay.clock import span
 from trioroute.replay.incident.block import clock_time
+from trioroute.replay.incident.changes import changed_words
 from trioroute.replay.incident.course import NORMAL, STALLED, Course, asleep_in
 from trioroute.replay.incident.evidence import cause_of
 from trioroute.replay.incident.lanes import Lanes
@@ -158,7 +159,7 @@ class Router:
 
     def _health(self, record: Record, event: e.Event) -> Line:
         name = getattr(event, "replica", "")
-        return self._say(record, f"{name}: {health_words(event, record.at_ms)}")
+        return self._say(record, f"{name}: {health_words(event, record.at_ms, self.before)}")
 
     def _returns(self, record: Record, event: e.Live | e.Probing) -> None:
         self._health(record, event)
@@ -193,7 +194,10 @@ class Router:
         line = self._health(record, event)
         evidence = self.requests.evidence.of(event.replica)
         begun_ms = evidence[0].at_ms if evidence else record.at_ms
-        place, text = self.place(record), f"{event.replica} {health_words(event, record.at_ms)}"
+        place, text = (
+            self.place(record),
+            f"{event.replica} {health_words(event, record.at_ms, self.before)}",
+        )
         if event.by is not None:
             self.story.causes.change(line, event.replica)
         elif self._standing(event.replica) not in ("DRAINING", "JOINING"):
@@ -231,10 +235,12 @@ class Router:
     def _configured(self, record: Record, event: e.Configured) -> None:
         if event.by != "start":
             why = f": {event.why}" if event.why else ""
-            line = self._say(record, f"other settings in force, by {event.by}{why}")
+            what = changed_words(self.state.settings, event.settings)
+            line = self._say(record, f"{what}, by {event.by}{why}")
             self.story.causes.change(line)
         elif self.run > 1 and event.settings != self.state.settings:
-            self.story.causes.change(self._say(record, "other settings in force since the start"))
+            what = changed_words(self.state.settings, event.settings)
+            self.story.causes.change(self._say(record, f"{what}, since the start"))
 
     def _gap(self, record: Record, event: e.Gap) -> None:
         text = gap_words(event)
