@@ -140,8 +140,8 @@ class Prevention:
 @attrs.frozen(kw_only=True)
 class Retaken:
     """The ``decisions`` from ``first`` to ``last`` (``ended``: why not to the end of the span),
-    each taken again from its own past with ``setting`` as ``instead``: their spills and rebinds, what
-    they would be then, and how many decisions would go to another replica."""
+    each taken again from its own past with ``setting`` as ``instead``: their spills and rebinds,
+    what they would be then, and how many decisions would go to another replica."""
 
     setting: str
     instead: str
