@@ -156,7 +156,7 @@ def phase_of(state: State, struck: Iterable[str]) -> tuple[str, str]:
     again = [name for name in (*out, *probing) if state.health[name].n >= 2]
     if again:
         n = max(state.health[name].n for name in again)
-        return "flapping", f"{_names(again)} ejected {n} times in a row"
+        return "flapping", f"{_names(again)} ejected again: eject {n} in a row"
     caught = [name for name in struck if name in out]
     if caught:
         return "eject", f"{_names(caught)} ejected, its requests are still running or given up"
