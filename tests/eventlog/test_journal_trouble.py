@@ -185,7 +185,7 @@ async def test_a_store_that_hangs_cannot_hold_up_the_end() -> None:
     journal.close()
     with (
         trio.fail_after(5),
-        pytest.raises(StoreFailed, match=r"1 entries lost \(1 counted\): the store did"),
+        pytest.raises(StoreFailed, match=r"1 entry lost \(1 counted\): the store did"),
     ):
         await journal.run()
 

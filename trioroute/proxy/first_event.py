@@ -30,7 +30,9 @@ async def read_first(stream: UpstreamStream, whole_event: bool) -> bytes:
             first += more
     if not whole_event:
         return first
-    while not _has_block(first) and len(first) < FIRST_EVENT_MAX:
+    seen = 0
+    while not _has_block(first, seen) and len(first) < FIRST_EVENT_MAX:
+        seen = max(0, len(first) - 3)  # an end may have begun in what is here
         chunk = await next_chunk(stream)
         if chunk is None:
             break
@@ -38,8 +40,9 @@ async def read_first(stream: UpstreamStream, whole_event: bool) -> bytes:
     return first
 
 
-def _has_block(data: bytes) -> bool:
-    return b"\n\n" in data or b"\r\n\r\n" in data or b"\r\r" in data
+def _has_block(data: bytes, start: int) -> bool:
+    find = data.find
+    return find(b"\n\n", start) >= 0 or find(b"\r\n\r\n", start) >= 0 or find(b"\r\r", start) >= 0
 
 
 async def next_chunk(stream: UpstreamStream) -> bytes | None:

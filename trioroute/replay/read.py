@@ -169,9 +169,9 @@ class Source:
         return page[0] if page and page[0].version == version else None
 
     def first_ms(self) -> int:
-        """The time of the first row that is kept; 0 for an empty log."""
-        oldest = self.reader.read(0, 1)
-        return oldest[0].at_ms if oldest else 0
+        """The time of the first row that can be read; 0 where there is none."""
+        oldest = next(self.kept(0, self.reader.head().seq, lambda _: None), None)
+        return 0 if oldest is None else oldest.at_ms
 
     def last(self) -> Record:
         """The last row of the log. Raises NotFound for an empty one."""
