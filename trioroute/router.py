@@ -163,6 +163,10 @@ class Router:
         self.hole = None
         self._fold(first, events, at_ms)
 
+    def decision_name(self, number: int) -> str | None:
+        """``r1/42`` for the decision of that number; None for one that no log holds."""
+        return f"{self.state.router}/{number}" if number <= UNLOGGED else None
+
     def look(self, arrive: Arrive) -> Choice:
         """What ``handle`` would choose now; changes nothing."""
         if arrive.at_ms < self.state.at_ms:

@@ -28,7 +28,7 @@ from trioroute.events import Dispatched, Failed, Refused, Released
 from trioroute.proxy.access_log import PATH_MAX, Request
 from trioroute.proxy.headers import RawHeaders
 from trioroute.proxy.paths import INFERENCE
-from trioroute.router import UNLOGGED, Decided, Router
+from trioroute.router import Decided, Router
 
 OPERATIONS = {
     "/v1/chat/completions": "chat",
@@ -197,8 +197,9 @@ class Tracing:
             "trioroute.replica": event.replica,
             "trioroute.reason": event.reason,
         }
-        if number <= UNLOGGED:
-            told["trioroute.decision"] = f"{self.router.state.router}/{number}"
+        name = self.router.decision_name(number)
+        if name is not None:
+            told["trioroute.decision"] = name
         return told
 
 

@@ -84,9 +84,8 @@ async def test_what_is_not_committed_is_not_told(
         assert blocks(await anext(pages)) == [{"id": str(position - 3)}], "a beat, nothing new"
 
 
-async def test_events_before_the_memory_come_from_the_log(rig: Rig) -> None:
-    rig.live("a")
-    feed = rig.feed()
+def reads_of(rig: Rig, feed: Feed) -> list[int]:
+    """Behind which event the feed reads the log, each time that it does from now on."""
     asked: list[int] = []
 
     def past(after: int, limit: int) -> list[Seen]:
@@ -94,6 +93,13 @@ async def test_events_before_the_memory_come_from_the_log(rig: Rig) -> None:
         return rig.past(after, limit)
 
     feed.past = past
+    return asked
+
+
+async def test_events_before_the_memory_come_from_the_log(rig: Rig) -> None:
+    rig.live("a")
+    feed = rig.feed()
+    asked = reads_of(rig, feed)
     for _ in range(MEMORY_EVENTS):
         rig.arrive()
     found = await told(feed, 0, rig.log.durable_position)
@@ -120,13 +126,7 @@ async def test_only_the_kinds_asked_for_are_told_and_the_id_moves_on_all_the_sam
 async def test_a_few_kinds_of_a_long_past_come_in_few_reads_and_none_is_missed(rig: Rig) -> None:
     rig.live("a")
     feed = rig.feed()
-    asked: list[int] = []
-
-    def past(after: int, limit: int) -> list[Seen]:
-        asked.append(after)
-        return rig.past(after, limit)
-
-    feed.past = past
+    asked = reads_of(rig, feed)
     for _ in range(3):
         for _ in range(2 * PAGE_EVENTS):
             rig.handle(Drain, replica="a", on=True)

@@ -6,7 +6,7 @@ from tests.observe.reading import OPENMETRICS, families
 from tests.observe.rig import MODEL, T0_MS, Rig, reading
 from trioroute.events import Dispatched
 from trioroute.observe.exemplars import Exemplars
-from trioroute.observe.sight import MODELS_SHOWN
+from trioroute.observe.rows import MODELS_SHOWN
 from trioroute.policy.commands import Join
 from trioroute.router import UNLOGGED
 

@@ -3,7 +3,7 @@
 from tests.observe.reading import samples, value
 from tests.observe.rig import MODEL, Rig, reading
 from trioroute.observe.pools import Pool, pools, unserved
-from trioroute.observe.sight import MODELS_SHOWN, rows
+from trioroute.observe.rows import MODELS_SHOWN, rows
 from trioroute.policy.commands import Drain, Leave, ObserveFailure
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.observe.reading import OPENMETRICS, busy_rig, families, samples, value
 from tests.observe.rig import MODEL, T0_MS, Rig, reading
 from trioroute.events.words import ReplicaState
-from trioroute.observe.sight import MODELS_SHOWN
+from trioroute.observe.rows import MODELS_SHOWN
 from trioroute.policy.commands import Leave, ObserveFailure, Refuse
 
 STATES: tuple[str, ...] = get_args(ReplicaState)

@@ -7,6 +7,7 @@ from prometheus_client.core import Exemplar
 
 from trioroute.events.words import PinKind, Reason, RebindCause, ReplicaState
 from trioroute.observe.exemplars import ByModel, Last, merged
+from trioroute.observe.rows import Row, scores, share
 from trioroute.observe.shapes import (
     Counter,
     Distribution,
@@ -17,7 +18,7 @@ from trioroute.observe.shapes import (
     Series,
     seconds_of,
 )
-from trioroute.observe.sight import Row, Sight, scores, share
+from trioroute.observe.sight import Sight
 from trioroute.projections.tally import BOUNDS_MS
 from trioroute.projections.tally import Counter as Counted
 from trioroute.projections.tally import Histogram as HistogramMs

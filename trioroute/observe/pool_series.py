@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from trioroute.observe.pools import Pool, pools
+from trioroute.observe.pools import Pool
 from trioroute.observe.shapes import Gauge, Scalars, Series
 from trioroute.observe.sight import Sight
 
 
 def _pools(value: Callable[[Pool], float]) -> Callable[[Sight], Scalars]:
-    return lambda s: (((pool.model,), value(pool)) for pool in pools(s.state, s.rows, s.at_ms))
+    return lambda s: (((pool.model,), value(pool)) for pool in s.pools)
 
 
 _M = ("model",)

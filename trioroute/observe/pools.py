@@ -1,10 +1,11 @@
 """Each model's pool as it is now: whether anyone serves it, and how even its load is."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 
 import attrs
 
-from trioroute.observe.sight import MODELS_SHOWN, Row
+from trioroute.observe.rows import MODELS_SHOWN, Row
 from trioroute.projections import State
 from trioroute.projections.measure import ROUTABLE
 from trioroute.projections.state import pool_imbalance_m
@@ -37,7 +38,7 @@ def pools(state: State, rows: Sequence[Row], at_ms: int) -> Iterator[Pool]:
     named = state.fleet.pools
     gone = (model for model in state.fleet.seen_models if model not in named)
     members, made = None, None
-    for _, model in zip(range(MODELS_SHOWN), (*named, *gone), strict=False):
+    for model in islice(chain(named, gone), MODELS_SHOWN):
         here = state.fleet.pool(model)
         if made is None or here != members:
             members, made = here, _pool([by_name[one.name] for one in here], traffic)
@@ -52,7 +53,7 @@ def unserved(state: State) -> list[str]:
         for model, members in state.fleet.pools.items()
         if not any(standings[one.name] in ROUTABLE for one in members)
     )
-    return [model for _, model in zip(range(MODELS_SHOWN), found, strict=False)]
+    return list(islice(found, MODELS_SHOWN))
 
 
 def _pool(members: Sequence[Row], traffic: dict[str, int]) -> Pool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trioroute.observe.pools import Pool, pools
-from trioroute.observe.sight import Row, rows, scores, share
+from trioroute.observe.rows import Row, rows, scores, share
 from trioroute.observe.timings import LogView, SourceView
 from trioroute.projections import State
 

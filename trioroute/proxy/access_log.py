@@ -23,7 +23,6 @@ from trioroute.counted import plural
 from trioroute.proxy.passage import Passage
 from trioroute.proxy.serving.asgi import Message, Scope, Send
 from trioroute.proxy.serving.exchange import EXTENSION as OUTLET
-from trioroute.router import UNLOGGED
 from trioroute.whole_lines import WholeLines
 
 logger = logging.getLogger("trioroute.proxy")
@@ -81,21 +80,17 @@ class Request:
                 "duration_ms": (time.perf_counter_ns() - self.begun_ns) // 1_000_000,
                 "model": None if profile is None or not profile.model else _clean(profile.model),
                 "key": None if passage is None else passage.key_name,
-                "decision": None if passage is None else _decision(passage),
+                "decision": (
+                    None
+                    if passage is None or chosen is None
+                    else passage.desk.router.decision_name(chosen.number)
+                ),
                 "replica": None if chosen is None else chosen.event.replica,
                 "reason": None if chosen is None else chosen.event.reason,
                 "attempts": 0 if passage is None or chosen is None else passage.attempt,
             },
             option=orjson.OPT_APPEND_NEWLINE,
         )
-
-
-def _decision(passage: Passage) -> str | None:
-    """As in x-trioroute-decision; None for one that no log holds."""
-    chosen = passage.chosen
-    if chosen is None or chosen.number > UNLOGGED:
-        return None
-    return f"{passage.desk.router.state.router}/{chosen.number}"
 
 
 def _passed_bytes(scope: Scope) -> int:

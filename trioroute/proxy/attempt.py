@@ -6,7 +6,6 @@ from trioroute.proxy.ending import Ending
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.passage import Chosen, Passage
 from trioroute.proxy.upstream.message import UpstreamStream
-from trioroute.router import UNLOGGED
 
 
 class Attempt:
@@ -46,13 +45,13 @@ class Attempt:
 
     def own_headers(self) -> list[tuple[bytes, bytes]]:
         """The response headers that tell where the request went and why (HTTP.md)."""
-        state = self.desk.router.state
-        number = self.chosen.number
+        router = self.desk.router
         headers = []
-        if number <= UNLOGGED:  # no log holds one above it
-            headers.append((b"x-trioroute-decision", f"{state.router}/{number}".encode()))
+        name = router.decision_name(self.chosen.number)
+        if name is not None:
+            headers.append((b"x-trioroute-decision", name.encode()))
         headers.append((b"x-trioroute-attempts", b"%d" % self.passage.attempt))
-        if state.settings.server.reveal:
+        if router.state.settings.server.reveal:
             headers.append((b"x-trioroute-replica", self.replica.encode()))
             headers.append((b"x-trioroute-reason", self.chosen.event.reason.encode("ascii")))
         return headers

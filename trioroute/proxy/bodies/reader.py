@@ -98,11 +98,11 @@ class BodyReader:
             async with self.inline:
                 return read_facts(question, body, weight.plain, values_max)
         except TakesLong:
-            found = None
+            pass
         if self._is_there_for(WAITS_BYTES):
             found = await self._asked_for(question, body)
-        if found is not None:
-            return found
+            if found is not None:
+                return found
         async with self.inline:
             return read_facts(question, body, weight.plain)
 
