@@ -15,6 +15,7 @@ from eventlog.schema import log_error
 from eventlog.segments import SegmentFile, SegmentReader, list_segments, sqlite_errors
 from eventlog.snapshots import DIRECTORY as SNAPSHOTS
 from eventlog.snapshots import copy_snapshots
+from eventlog.sqlite_opening import uri_of
 from eventlog.sqlite_segment import DRAFT, is_sealed, make_segment, remove_file, sync_directory
 from eventlog.sqlite_target import target_errors
 from eventlog.targets import TargetTaken, held, refuse_the_log
@@ -117,7 +118,7 @@ def _copy(file: SegmentFile, copy: Path) -> None:
 
 def _back_up(source: Path, draft: Path, copy: Path) -> None:
     with sqlite_errors(source):
-        reading = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
+        reading = sqlite3.connect(uri_of(source, "mode=ro"), uri=True)
     try:
         with sqlite_errors(source):
             reading.execute("SELECT count(*) FROM sqlite_schema").fetchall()
@@ -178,7 +179,7 @@ def _gather(files: Sequence[SegmentFile], draft: Path, views: Mapping[str, str])
     with closing(sqlite3.connect(draft, isolation_level=None, uri=True)) as writing:
         writing.execute("PRAGMA journal_mode = DELETE").fetchall()
         for file in files:
-            source = f"{file.path.absolute().as_uri()}?mode=ro"
+            source = uri_of(file.path, "mode=ro")
             with sqlite_errors(file.path):
                 writing.execute("ATTACH ? AS part", (source,))
                 writing.execute("SELECT count(*) FROM part.sqlite_schema").fetchall()

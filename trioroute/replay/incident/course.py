@@ -114,8 +114,10 @@ def outage_of(state: State) -> str | None:
     away = dict[str, str]()
     for name in state.fleet.replicas:
         standing = state.standing(name)
-        if standing in ("EJECTED", "DRAINING"):
-            away[name] = {"DRAINING": "draining"}.get(standing, standing)
+        if standing == "EJECTED":
+            away[name] = standing
+        elif standing == "DRAINING":
+            away[name] = "draining"
         elif standing == "JOINING" and state.health[name].asleep:
             away[name] = "asleep"
     if not away:
