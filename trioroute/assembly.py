@@ -46,6 +46,9 @@ from trioroute.settings import (
 
 logger = logging.getLogger("trioroute")
 
+TOLD_BEHIND_MS = 1000
+"""A clock that is set right by less is every machine's."""
+
 
 @attrs.define
 class Parts:
@@ -175,14 +178,22 @@ def begin(parts: Parts) -> None:
     """Say in the log that a run starts, what is in force, and who belongs to the fleet."""
     router, now_ms = parts.router, parts.now_ms
     in_force = parts.settings.in_force
+    before_ms = router.state.at_ms
+    begun_ms = now_ms()
     router.handle(
         c.Start(
-            at_ms=now_ms(),
+            at_ms=begun_ms,
             router=in_force.server.name,
             release=trioroute.__version__,
             rules=RULES_VERSION,
         )
     )
+    if before_ms - begun_ms >= TOLD_BEHIND_MS:
+        logger.warning(
+            "the clock is %d s behind the last event of the log: it was ahead then, or is wrong "
+            "now; what was left of cooldowns is counted on from now",
+            (before_ms - begun_ms) // 1000,
+        )
     if parts.recovered.lost:
         lost = parts.recovered.lost
         logger.error(

@@ -99,6 +99,7 @@ def test_a_clock_that_steps_by_hours_back_and_forth_stops_nothing_and_proves(fle
     ask(router)
     router.quiet()
     assert "3 restarts" in router.verify()
+    assert router.text().count("behind the last event of the log") == 2
     with contextlib.closing(sqlite3.connect(router.log / "log-1.sqlite")) as base:
         rows = base.execute("SELECT kind, at_ms FROM events ORDER BY seq").fetchall()
     back = [kind for (_, before), (kind, at_ms) in pairwise(rows) if at_ms < before]

@@ -3,7 +3,7 @@
 from trioroute import events as e
 
 SAMPLES: tuple[e.Event, ...] = (
-    e.Started(router="r1", release="0.1.0", rules=1),
+    e.Started(router="r1", release="0.1.0", rules=1, behind_ms=3_600_000),
     e.Configured(settings=e.InForce()),
     e.Orphaned(dispatches=(17, 19)),
     e.Stopped(cause="SIGTERM", head="510:3f0c2b9e0d5c4b7a8e9f0a1b2c3d4e5f"),
@@ -87,5 +87,8 @@ SAMPLES: tuple[e.Event, ...] = (
     e.Live(replica="gpu1"),
 )
 
-OLDER: dict[tuple[str, int], e.Event] = {("Stopped", 1): e.Stopped(cause="SIGTERM")}
+OLDER: dict[tuple[str, int], e.Event] = {
+    ("Started", 1): e.Started(router="r1", release="0.1.0", rules=1),
+    ("Stopped", 1): e.Stopped(cause="SIGTERM"),
+}
 """What the golden rows of older schemas are read as, where it is not the sample itself."""

@@ -159,6 +159,50 @@ def test_a_session_that_ran_at_the_crash_counts_as_used_until_then(rig: Rig) -> 
     assert (again.replica, again.reason) == (home, "affinity:session")
 
 
+@pytest.mark.parametrize("back_s", [1, 45, 200, 86_400])
+def test_a_clock_that_steps_back_over_a_restart_lengthens_no_cooldown(
+    make_rig: MakeRig, back_s: int
+) -> None:
+    rig = make_rig()
+    rig.live("a", "b", "c")
+    rig.fail(rig.go(), "status", "none", 429, retry_after_ms=60_000)
+    rig.eject("a")
+    rig.eject("b")
+    rig.calm(10)
+    rig.leave("b")
+    ends = {name: one.until_ms for name, one in rig.state.health.items()}
+    busy = {name: one.busy_until_ms for name, one in rig.state.health.items()}
+    gone_ms, before_ms = rig.state.departed["b"].until_ms, rig.state.at_ms
+    rig.at_ms -= back_s * 1000
+    started = rig.restart()[0]
+    assert started == e.Started(router="r1", release="0", rules=1, behind_ms=back_s * 1000)
+    for name, health in rig.state.health.items():
+        assert health.until_ms - rig.at_ms == max(ends[name] - before_ms, -rig.at_ms)
+        assert health.busy_until_ms - rig.at_ms == max(busy[name] - before_ms, -rig.at_ms)
+    assert ends["a"] - before_ms == 20_000, "10 s of 30 were over"
+    gone = rig.state.departed["b"]
+    assert gone.until_ms - rig.at_ms == gone_ms - before_ms
+    assert gone.left_ms <= rig.at_ms
+    rig.calm(17)
+    assert rig.standing("a") == "EJECTED"
+    rig.calm(6)
+    assert rig.standing("a") == "PROBING"
+    rig.verify()
+
+
+def test_after_a_clock_stepped_back_what_happens_at_a_replica_counts_at_once(rig: Rig) -> None:
+    """It joined in what is the future now."""
+    rig.live("a")
+    rig.at_ms -= 3_600_000
+    rig.restart()
+    rig.calm(1)
+    for _ in range(3):
+        rig.finish(rig.go(), "upstream_cut")
+        rig.calm(1)
+    assert [ejected.replica for ejected in rig.logged(e.Ejected)] == ["a"]
+    rig.verify()
+
+
 @pytest.mark.parametrize("ahead_s", [3600, 86_400])
 def test_a_clock_that_was_ahead_freezes_nothing(make_rig: MakeRig, ahead_s: int) -> None:
     rig = make_rig()

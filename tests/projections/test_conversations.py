@@ -71,3 +71,15 @@ def test_too_many_forget_the_oldest() -> None:
     assert known.live("a", 5) == len(known.last) == CONVERSATIONS_MAX
     assert not known.counted(10, "a", 5)
     assert known.counted(11, "a", 5)
+
+
+def test_after_a_clock_was_set_back_nobody_asked_later_than_now() -> None:
+    known = Conversations()
+    known.ask("a", (1,), 90 * SLOT_MS)
+    known.ask("b", (2,), 100 * SLOT_MS)
+    known.ask("b", (3,), 101 * SLOT_MS)
+    known.step_back(95 * SLOT_MS)
+    assert known.last == {1: ("a", 90), 2: ("b", 95), 3: ("b", 95)}
+    assert known.asked == {"a": {90: 1}, "b": {95: 2}}
+    assert known.live("b", 95 * SLOT_MS) == 2
+    assert known.live("b", (95 + LIVE_SLOTS) * SLOT_MS) == 0

@@ -10,11 +10,15 @@ from trioroute.events.words import ChangedBy
 
 
 class Started(Flat, frozen=True, kw_only=True):
-    """The router opened its log and is about to listen. Time may step back here and only here."""
+    """The router opened its log and is about to listen. Time may step back here and only here.
+
+    ``behind_ms`` is by how much it does: what is left of cooldowns is counted on from here.
+    """
 
     router: str
     release: str
     rules: Int
+    behind_ms: Int = 0
 
 
 @attrs.frozen(kw_only=True, slots=False)

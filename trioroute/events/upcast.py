@@ -16,4 +16,4 @@ def _as_it_is(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-UPCASTS: dict[str, tuple[Upcast, ...]] = {"Stopped": (_as_it_is,)}
+UPCASTS: dict[str, tuple[Upcast, ...]] = {"Started": (_as_it_is,), "Stopped": (_as_it_is,)}

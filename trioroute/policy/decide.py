@@ -173,7 +173,12 @@ def _refuse(state: State, command: c.Refuse) -> list[Event]:
 
 def _start(state: State, command: c.Start) -> list[Event]:
     events: list[Event] = [
-        Started(router=command.router, release=command.release, rules=command.rules)
+        Started(
+            router=command.router,
+            release=command.release,
+            rules=command.rules,
+            behind_ms=max(0, state.at_ms - command.at_ms),
+        )
     ]
     if state.load.flights:
         events.append(Orphaned(dispatches=tuple(state.load.flights)))

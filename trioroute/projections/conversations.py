@@ -69,6 +69,18 @@ class Conversations:
             for block in [b for b, (name, _) in self.last.items() if name == replica]:
                 del self.last[block]
 
+    def step_back(self, at_ms: int) -> None:
+        """Nobody asked later than now: the clock that told so was ahead."""
+        now = at_ms // SLOT_MS
+        for block, (replica, slot) in list(self.last.items()):
+            if slot > now:
+                counts = self.asked[replica]
+                counts[slot] -= 1
+                if not counts[slot]:
+                    del counts[slot]
+                counts[now] = counts.get(now, 0) + 1
+                self.last[block] = replica, now
+
     def _drop(self, block: int) -> None:
         replica, slot = self.last.pop(block)
         counts = self.asked[replica]

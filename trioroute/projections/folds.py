@@ -22,6 +22,9 @@ def apply(state: State, version: int, at_ms: int, event: e.Event) -> None:
 def _started(state: State, version: int, at_ms: int, event: e.Started) -> None:
     state.router = event.router
     state.rules = event.rules
+    if event.behind_ms:
+        health.step_back(state.health, state.departed, at_ms, event.behind_ms)
+        state.prompts.conversations.step_back(at_ms)
     health.restart(state.health, at_ms, state.settings)
     pins.restart(state.pins, at_ms)
     prompts.restart(state.prompts, at_ms)

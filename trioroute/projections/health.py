@@ -244,3 +244,16 @@ def restart(table: HealthTable, at_ms: int, settings: InForce) -> None:
         health.ejected_ms = min(health.ejected_ms, at_ms)
         health.last_good_ms = min(health.last_good_ms, at_ms)
         health.moved_ms = at_ms
+
+
+def step_back(
+    table: HealthTable, departed: dict[str, Departed], at_ms: int, behind_ms: int
+) -> None:
+    """The clock is behind what it told before: what was left then of each cooldown is left now."""
+    for health in table.values():
+        health.until_ms = max(0, health.until_ms - behind_ms)
+        health.busy_until_ms = max(0, health.busy_until_ms - behind_ms)
+        health.joined_ms = min(health.joined_ms, at_ms)
+    for gone in departed.values():
+        gone.until_ms = max(0, gone.until_ms - behind_ms)
+        gone.left_ms = min(gone.left_ms, at_ms)

@@ -19,7 +19,8 @@ def event_words(event: e.Event, at_ms: int) -> str:
         case e.Scraped():
             return _scraped(event)
         case e.Started():
-            return f"the router started, release {event.release}, rules {event.rules}"
+            behind = f", its clock {span(event.behind_ms)} back" if event.behind_ms else ""
+            return f"the router started, release {event.release}, rules {event.rules}{behind}"
         case e.Stopped():
             return f"the router stopped: {event.cause}"
         case e.Configured():
