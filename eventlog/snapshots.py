@@ -156,11 +156,17 @@ def copy_snapshots(log: Path, target: Path, firsts: Collection[int], head: int) 
     borders = {first - 1 for first in firsts if first > 1}
     wanted = borders | set([seq for seq in source.seqs() if seq <= head][:1])
     for seq in wanted:
-        if _beginning(source.path(seq)) != _beginning(copies.path(seq)):
-            with suppress(BadSnapshot):  # or another process thinned it out just now
-                copies.write(source.read(seq))
+        copy_snapshot(log, target, seq)
     copies.keep_only(wanted)
     return tuple(sorted(copies.seqs()))
+
+
+def copy_snapshot(log: Path, target: Path, seq: int) -> None:
+    """Copy the one after row ``seq``, if there is a whole one. Raises OSError."""
+    source, copies = Snapshots(log), Snapshots(target)
+    if _beginning(source.path(seq)) != _beginning(copies.path(seq)):
+        with suppress(BadSnapshot):  # or another process thinned it out just now
+            copies.write(source.read(seq))
 
 
 def _beginning(path: Path) -> bytes:

@@ -1,27 +1,34 @@
 """Copies of a log, also while it is written: as the log it is, or all of it in one file."""
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import attrs
 
-from eventlog.errors import LogDamaged, LogMissing, StoreFailed
-from eventlog.reading import SqliteReader
+from eventlog.errors import LogDamaged, LogError, LogMissing, StoreFailed
 from eventlog.record import Head
 from eventlog.schema import log_error
 from eventlog.segments import SegmentFile, SegmentReader, list_segments, sqlite_errors
 from eventlog.snapshots import DIRECTORY as SNAPSHOTS
-from eventlog.snapshots import copy_snapshots
+from eventlog.snapshots import copy_snapshot, copy_snapshots
 from eventlog.sqlite_opening import uri_of
 from eventlog.sqlite_segment import DRAFT, is_sealed, make_segment, remove_file, sync_directory
 from eventlog.sqlite_target import target_errors
-from eventlog.targets import TargetTaken, held, refuse_the_log
+from eventlog.targets import TargetTaken, held, refuse_another_log, refuse_the_log
 
 PART = ".part"
 """Added to the name of one file: the directory in which it is made, held by who makes it."""
+
+PIECE_BYTES = 1 << 20
+HELD_MAX = 200
+"""Closed segments that are held open at a time: a process has 1,024 descriptors, often."""
+
+GATHER_TRIES = 5
 
 OF_THE_SOURCE = (
     "SQLITE_BUSY",
@@ -36,12 +43,14 @@ OF_THE_SOURCE = (
 @attrs.frozen
 class Copied:
     """Segments: ``new`` were copied now, ``there`` had been copied before. ``snapshots`` are those
-    the copy has, by the row after which they were taken; ``begins_at`` is its first row."""
+    the copy has, by the row after which they were taken; ``begins_at`` is its first row.
+    ``retired`` segments the log no longer had at the end."""
 
     new: tuple[Path, ...]
     there: tuple[Path, ...]
     snapshots: tuple[int, ...]
     begins_at: int
+    retired: tuple[Path, ...] = ()
 
     @property
     def tells_of_its_beginning(self) -> bool:
@@ -49,13 +58,35 @@ class Copied:
         return self.begins_at == 1 or self.begins_at - 1 in self.snapshots
 
 
+class Overtaken(LogError):
+    """Retention was faster than the copy, by more than all that it held open: ``until`` is the last
+    row of the copy, 0 for none, ``begins_at`` the first that the log still has."""
+
+    def __init__(self, log: Path, target: Path, until: int, begins_at: int) -> None:
+        super().__init__(log, target, until, begins_at)
+        self.log = log
+        self.target = target
+        self.until = until
+        self.begins_at = begins_at
+
+    def __str__(self) -> str:
+        has = f"{self.target} ends at row {self.until}" if self.until else "nothing was copied"
+        return (
+            f"{self.log} retires its segments faster than they are copied: it begins at row"
+            f" {self.begins_at} by now, and {has}; copy it to another target, a faster one or while"
+            " less is retired"
+        )
+
+
 def copy_log(log: Path, target: Path) -> Copied:
     """Copy every segment of ``log`` into the directory ``target``, which is a log then, and the
     snapshots that it needs: at the beginning of each segment, and the newest.
 
     Closed segments are copied once. The open one is copied as it is at one moment, with SQLite's
-    backup, and again the next time. Each appears whole. Nobody else writes to ``target`` meanwhile.
-    Raises LogMissing, TargetIsLog, TargetTaken, StoreFailed, LogDamaged, OSError.
+    backup, and again the next time; it comes last, so that the copy has no hole. Each appears
+    whole. Closed ones are held open, so those that are retired meanwhile are copied too. Nobody
+    else writes to ``target`` meanwhile. Raises LogMissing, TargetIsLog, TargetTaken, AnotherLog,
+    CopyApart, Overtaken, StoreFailed, LogDamaged, OSError.
     """
     if not log.is_dir() or not list_segments(log):
         raise LogMissing(log)
@@ -63,40 +94,74 @@ def copy_log(log: Path, target: Path) -> Copied:
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     with held(target):
         try:
+            refuse_another_log(log, target)
             return _copy_all(log, target)
         finally:
             for draft in target.glob(f"log-*{DRAFT}*"):  # of a copy that failed, or was killed
                 draft.unlink(missing_ok=True)
 
 
+@attrs.frozen
+class _Held:
+    """A segment to be copied; ``opened`` if it is closed, so that it can be unlinked meanwhile."""
+
+    file: SegmentFile
+    opened: BinaryIO | None
+
+
 def _copy_all(log: Path, target: Path) -> Copied:
+    with target_errors(target / SNAPSHOTS):
+        copy_snapshot(log, target, list_segments(log)[0].first - 1)
     new: list[Path] = []
     there: list[Path] = []
+    until = 0
     done = 0
-    while files := [file for file in list_segments(log) if file.first > done]:
-        for file in files:
-            done = file.first
-            copy = target / file.path.name
-            if copy.exists() and is_sealed(file.path) and _is_copied(file.path, copy):
-                there.append(copy)
-            else:
-                _copy(file, copy)
-                new.append(copy)
+    more = True
+    while more:
+        with ExitStack() as holding:
+            batch, more = _hold(log, done, holding)
+            for one in batch:
+                if done and one.file.first > until + 1:
+                    raise Overtaken(log, target, until, one.file.first)
+                copy = target / one.file.path.name
+                if one.opened is not None and _is_copied(one.file.path, copy):
+                    there.append(copy)
+                else:
+                    _copy(log, one, copy, until)
+                    new.append(copy)
+                head = _head(copy)
+                done, until = one.file.first, until if head is None else head.seq
     sync_directory(target)
     firsts = [file.first for file in list_segments(target)]
-    with SqliteReader.open(target) as reader:
-        head = reader.head()
     with target_errors(target / SNAPSHOTS):
-        snapshots = copy_snapshots(log, target, firsts, head.seq)
-    return Copied(tuple(new), tuple(there), snapshots, firsts[0])
+        snapshots = copy_snapshots(log, target, firsts, until)
+    retired = tuple(path for path in (*there, *new) if not (log / path.name).exists())
+    return Copied(tuple(new), tuple(there), snapshots, firsts[0], retired)
+
+
+def _hold(log: Path, done: int, holding: ExitStack) -> tuple[list[_Held], bool]:
+    """The next segments after the one that begins at ``done``, and whether there may be more: not
+    behind an open one, which is copied as it is at one moment."""
+    while True:
+        files = [file for file in list_segments(log) if file.first > done]
+        batch: list[_Held] = []
+        try:
+            for file in files[:HELD_MAX]:
+                closed = is_sealed(file.path)
+                opened = holding.enter_context(file.path.open("rb")) if closed else None
+                batch.append(_Held(file, opened))
+        except FileNotFoundError:
+            if os.path.lexists(file.path):
+                raise
+            holding.close()  # retired just now, and so are those before it
+            continue
+        return batch, bool(batch) and (len(batch) < len(files) or batch[-1].opened is not None)
 
 
 def _is_copied(sealed: Path, copy: Path) -> bool:
     """Whether all of a segment was copied: one that was open then may have had as many pages."""
-    if copy.stat().st_size != sealed.stat().st_size:
-        return False
-    with suppress(LogDamaged, StoreFailed):
-        return _head(copy) == _head(sealed)
+    with suppress(FileNotFoundError, LogDamaged, StoreFailed):  # not copied, or retired by now
+        return copy.stat().st_size == sealed.stat().st_size and _head(copy) == _head(sealed)
     return False
 
 
@@ -105,15 +170,36 @@ def _head(path: Path) -> Head | None:
         return reader.head()
 
 
-def _copy(file: SegmentFile, copy: Path) -> None:
+def _copy(log: Path, one: _Held, copy: Path, until: int) -> None:
     draft = copy.with_name(copy.name + DRAFT)
     remove_file(draft)
-    if is_sealed(file.path):
+    if one.opened is not None:
         with target_errors(copy):
-            shutil.copyfile(file.path, draft)
+            _copy_file(one.opened, one.file.path, draft)
     else:
-        _back_up(file.path, draft, copy)
+        try:
+            _back_up(one.file.path, draft, copy)
+        except StoreFailed:
+            left = list_segments(log)
+            if one.file in left or not left:
+                raise
+            raise Overtaken(log, copy.parent, until, left[0].first) from None
     draft.rename(copy)
+
+
+def _copy_file(opened: BinaryIO, path: Path, draft: Path) -> None:
+    with draft.open("wb") as writing:
+        while data := _read(opened, path):
+            writing.write(data)
+        writing.flush()
+        os.fsync(writing.fileno())
+
+
+def _read(opened: BinaryIO, path: Path) -> bytes:
+    try:
+        return opened.read(PIECE_BYTES)
+    except OSError as error:
+        raise StoreFailed(str(path), f"cannot be read ({error.strerror})") from error
 
 
 def _back_up(source: Path, draft: Path, copy: Path) -> None:
@@ -144,7 +230,8 @@ def _errors_of_the_source(source: Path) -> Iterator[None]:
 def copy_into_one_file(log: Path, target: Path, views: Mapping[str, str]) -> int:
     """All rows of a log in one new SQLite file with ``views`` over all of them; how many rows.
 
-    Raises LogMissing, TargetIsLog, TargetTaken, StoreFailed, LogDamaged, FileExistsError, OSError.
+    Raises LogMissing, TargetIsLog, TargetTaken, Overtaken, StoreFailed, LogDamaged,
+    FileExistsError, OSError.
     """
     files = list_segments(log) if log.is_dir() else []
     if not files:
@@ -157,7 +244,7 @@ def copy_into_one_file(log: Path, target: Path, views: Mapping[str, str]) -> int
             place.mkdir(mode=0o700, exist_ok=True)
             with held(place):
                 _refuse_what_is_there(target)
-                rows = _gather(files, place / target.name, views)
+                rows = _gather_what_is_left(log, target, place / target.name, views)
                 (place / target.name).rename(target)
                 shutil.rmtree(place)
     except TargetTaken:
@@ -171,6 +258,18 @@ def copy_into_one_file(log: Path, target: Path, views: Mapping[str, str]) -> int
 def _refuse_what_is_there(target: Path) -> None:
     if target.exists():
         raise FileExistsError(f"{target} is there already: give a name that is free")
+
+
+def _gather_what_is_left(log: Path, target: Path, draft: Path, views: Mapping[str, str]) -> int:
+    """Begin anew where a segment is retired meanwhile: a file has no hole."""
+    for _ in range(GATHER_TRIES):
+        files = list_segments(log)
+        try:
+            return _gather(files, draft, views)
+        except (StoreFailed, FileNotFoundError):
+            if all(file.path.exists() for file in files):
+                raise
+    raise Overtaken(log, target, 0, files[0].first)
 
 
 def _gather(files: Sequence[SegmentFile], draft: Path, views: Mapping[str, str]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from eventlog.errors import NO_ROOM, NoRoom, StoreFailed
+from eventlog.errors import NO_ROOM, NoRoom, StoreFailed, cannot_write
 from eventlog.schema import log_error
 
 ROOM_BYTES = 64 << 10
@@ -29,6 +29,8 @@ def target_errors(target: Path) -> Iterator[None]:
             raise NoRoom(str(target), f"no room for it on the disk of {disk}") from error
         if isinstance(error, sqlite3.Error):
             raise log_error(error, target) from error
+        if isinstance(error, OSError) and error.filename is None:
+            raise cannot_write(target, error) from error
         raise
 
 

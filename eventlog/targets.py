@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from eventlog.errors import LogError, LogOwned
+from eventlog.chain import verify_chain
+from eventlog.errors import LogDamaged, LogError, LogOwned
 from eventlog.ownership import Ownership
+from eventlog.reading import SqliteReader
+from eventlog.record import Head
+from eventlog.segments import list_segments
 
 FileId = tuple[int, int]
 """Device and inode: the same for every name of a file, be it a symlink, a hard link or a bind mount
@@ -45,6 +49,83 @@ class TargetTaken(LogError):
             f"{self.target} is being written by {owner}, another copy being made or a program"
             " whose log it is: wait until that has ended, or give another target"
         )
+
+
+class AnotherLog(LogError):
+    """The target holds a copy of another log: ``theirs`` and ``ours`` are the rows that tell them
+    apart. Nothing was written."""
+
+    def __init__(self, target: Path, theirs: Head, log: Path, ours: Head) -> None:
+        super().__init__(target, theirs, log, ours)
+        self.target = target
+        self.theirs = theirs
+        self.log = log
+        self.ours = ours
+
+    def __str__(self) -> str:
+        return (
+            f"{self.target} holds a copy of another log, or one that was written on: its row"
+            f" {self.theirs.seq} has chain {self.theirs.chain.hex()}, and {self.log} goes on"
+            f" otherwise, with {self.ours}; give another target, or move what is there away"
+        )
+
+
+class CopyApart(LogError):
+    """The copy that is there and the log have no row next to each other: ``theirs`` is the last row
+    of the copy, ``begins_at`` and ``ends_at`` are those of the log. Nothing was written."""
+
+    def __init__(self, target: Path, theirs: int, log: Path, begins_at: int, ends_at: int) -> None:
+        super().__init__(target, theirs, log, begins_at, ends_at)
+        self.target = target
+        self.theirs = theirs
+        self.log = log
+        self.begins_at = begins_at
+        self.ends_at = ends_at
+
+    def __str__(self) -> str:
+        if self.ends_at < self.theirs:
+            how = (
+                f"goes on to row {self.theirs}, and {self.log} ends at {self.ends_at}: was that put"
+                " back from an older copy? Its later rows would be lost"
+            )
+        else:
+            how = (
+                f"ends at row {self.theirs}, and {self.log} begins at {self.begins_at}: rows"
+                f" {self.theirs + 1} to {self.begins_at - 1} were retired before they were copied,"
+                " and would be missing inside of the copy"
+            )
+        return f"{self.target} {how}; give another target, and keep this one as it is"
+
+
+def refuse_another_log(log: Path, target: Path) -> None:
+    """Raise AnotherLog unless what ``target`` holds was copied from this very ``log``, CopyApart if
+    the two do not touch. A log is known by its chain, which is that of no other from row 1 on.
+
+    Raises LogError too for what cannot be read of either.
+    """
+    if not target.is_dir() or not list_segments(target):
+        return
+    with SqliteReader.open(target) as copy, SqliteReader.open(log) as reader:
+        theirs, ours = copy.head(), reader.head()
+        if ours.seq < theirs.seq:
+            there = copy.read(max(0, ours.seq - 1), 1)
+            if ours.seq and there and there[0].seq == ours.seq and there[0].chain != ours.chain:
+                raise AnotherLog(target, Head(ours.seq, there[0].chain), log, ours)
+            raise CopyApart(target, theirs.seq, log, 0, ours.seq)
+        rows = reader.read(max(0, theirs.seq - 1), 1) if theirs.seq else []
+    if not rows:
+        return
+    first = Head(rows[0].seq, rows[0].chain)
+    if first.seq > theirs.seq + 1:
+        raise CopyApart(target, theirs.seq, log, first.seq, ours.seq)
+    if first.seq == theirs.seq:
+        if first != theirs:
+            raise AnotherLog(target, theirs, log, first)
+        return
+    try:
+        verify_chain(rows, theirs)
+    except LogDamaged:
+        raise AnotherLog(target, theirs, log, first) from None
 
 
 def refuse_the_log(log: Path, target: Path) -> None:

@@ -104,3 +104,20 @@ def test_damage_in_the_log_is_told_of_the_log(log: Path, tmp_path: Path) -> None
     assert code == 1
     assert f"{bad / 'log-1.sqlite'}: damaged" in stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad"]
+
+
+def test_another_log_than_the_one_that_is_there_is_refused_in_one_line(
+    log: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "copy"
+    assert told(begin(log, target)) == (0, "")
+    with closing(SqliteStore.open(tmp_path / "other", sync="normal", views=VIEWS)) as other:
+        other.append("b", some_entries(7), 0)
+        head = other.head()
+    before = {path: path.stat().st_mtime_ns for path in target.iterdir() if path.suffix != ".lock"}
+    code, stderr = told(begin(tmp_path / "other", target))
+    assert code == 2
+    assert stderr.startswith(f"Error: {target} holds a copy of another log")
+    assert f"{tmp_path / 'other'} goes on otherwise, with {head};" in stderr
+    assert len(stderr.splitlines()) == 1
+    assert before == {path: path.stat().st_mtime_ns for path in before}

@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from eventlog.reading import SqliteReader
-from eventlog.segments import list_segments
 from eventlog.sqlite_copy import copy_into_one_file, copy_log
 from eventlog.word_index import DIRECTORY as INDEX
 from trioroute.archived import DIRECTORY as MARKS
@@ -43,7 +42,9 @@ def archive_command(log: Path, target: Path, one_file: bool, as_data: bool) -> N
     with failures():
         if one_file:
             rows = copy_into_one_file(log, target, VIEWS)
-            if (first := list_segments(log)[0].first) > 1:
+            with SqliteReader.open(target) as reader:
+                first = next((row.seq for row in reader.read(0, 1)), 1)
+            if first > 1:
                 warn(f"{target} begins at seq {first} and holds no snapshot: {_ONLY_ROWS}")
             told = {"rows": rows, "target": str(target)}
             text = f"{plural(rows, 'row')} copied into {target}"
@@ -55,6 +56,7 @@ def archive_command(log: Path, target: Path, one_file: bool, as_data: bool) -> N
                 "copied": [path.name for path in copied.new],
                 "there": [path.name for path in copied.there],
                 "snapshots": list(copied.snapshots),
+                "retired": [path.name for path in copied.retired],
                 "head": {"seq": head.seq, "chain": head.chain.hex()},
                 "target": str(target),
             }
@@ -65,6 +67,11 @@ def archive_command(log: Path, target: Path, one_file: bool, as_data: bool) -> N
                 f"not copied: {log / KEY_FILE}, without which sessions are not found: keep it "
                 f"apart; {log / INDEX} and {log / MARKS}, which are made anew"
             )
+            if copied.retired:
+                text += (
+                    f"\nretired meanwhile, and in the copy all the same: "
+                    f"{', '.join(path.name for path in copied.retired)}"
+                )
             if not copied.tells_of_its_beginning:
                 warn(
                     f"{target} begins at seq {copied.begins_at}, and {log} has no whole snapshot "
