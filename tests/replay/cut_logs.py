@@ -103,7 +103,7 @@ def in_stretches(log: Path, patch: pytest.MonkeyPatch, **how: bool) -> Cut:
 
     before = joined._Join._judge_here
     with patch.context() as patched:
-        patched.setattr(joined, "in_order", one_by_one)
+        patched.setattr(joined, "shared_out", one_by_one)
         patched.setattr(joined._Join, "_judge_here", judge_here)
         found = judged(log, 2, **how)
     assert found.found == judged(log, 0, **how).found

@@ -35,7 +35,7 @@ if __name__ == "__main__":
     log = Path(sys.argv[1])
     with SqliteReader.open(log) as reader:
         print("begun", flush=True)
-        verify(Source(reader, False, Snapshots(log)), processes=2)
+        verify(Source(reader, False, Snapshots(log)), processes=3)
 """
 
 
@@ -62,7 +62,30 @@ def test_several_processes_find_what_one_finds(tmp_path: Path, day: Rig, day_log
     numbers = [n for n, entry in enumerate(day.log.entries, 1) if entry.kind == "Dispatched"]
     log = write_log(tmp_path / "not", changed(day.log.entries, numbers[800], weight_m=7))
     keep_snapshots(log, 400)
-    assert judged(log, 2) == judged(log, 0)
+    assert judged(log, 3) == judged(log, 0)
+
+
+def done_by(source: Source, number: int) -> tuple[int, int]:
+    return number, os.getpid()
+
+
+def test_work_that_is_shared_out_begins_in_this_process_and_comes_in_order(
+    day_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "RESULTS_MAX", 5)
+    given: list[int] = []
+
+    def jobs() -> Iterator[tuple[int]]:
+        for number in range(30):
+            given.append(number)
+            yield (number,)
+
+    with SqliteReader.open(day_log) as reader:
+        results = processes.shared_out(Source(reader), done_by, jobs(), 2)
+        assert next(results) == (0, os.getpid())
+        assert next(results) != (1, os.getpid())
+        assert len(given) < 15  # what waits for a slow process is bounded
+        assert [number for number, _ in results] == list(range(2, 30))
 
 
 def test_processes_that_die_leave_the_rest_to_this_one(
@@ -100,7 +123,7 @@ def test_a_short_log_starts_no_process(day_log: Path, monkeypatch: pytest.Monkey
         started.append(count)
         yield from ()
 
-    monkeypatch.setattr(joined, "in_order", none)
+    monkeypatch.setattr(joined, "shared_out", none)
     with SqliteReader.open(day_log) as reader:
         source = Source(reader, snapshots=Snapshots(day_log))
         assert verify.verify(source).good

@@ -1,4 +1,5 @@
 """``verify`` by several processes: each stretch of the log is judged by one, and joined in order.
+This process judges its share too: so nothing waits while the others start.
 
 What a process did not find good is judged here once more, from the state that was reached: so the
 first difference is found by the same steps as without other processes, and told the same.
@@ -10,7 +11,7 @@ import attrs
 
 from trioroute.replay.check import NOT_KNOWN, Last
 from trioroute.replay.judge import Judge
-from trioroute.replay.processes import in_order
+from trioroute.replay.processes import shared_out
 from trioroute.replay.proof import Verified
 from trioroute.replay.read import Past, Source
 from trioroute.replay.stretches import (
@@ -41,7 +42,7 @@ def judge_ahead(begun: Judge, until: int, processes: int, progress: Progress) ->
         return begun
     join = _Join(source, result, begun)
     jobs = ((stretch, result.today is not None) for stretch in cut)
-    with closing(in_order(source, judge_stretch, jobs, processes)) as found:
+    with closing(shared_out(source, judge_stretch, jobs, processes)) as found:
         for stretch, judged in zip(cut, found, strict=False):
             if not stretch.next and not join.fits(judged):
                 break

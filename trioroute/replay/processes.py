@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import islice
 from multiprocessing import get_context, parent_process
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -27,6 +28,9 @@ from trioroute.replay.read import Source
 
 AHEAD = 2
 """Jobs a process that may wait, done or not yet."""
+
+RESULTS_MAX = 64
+"""Results that may wait for an earlier one where this process works too; then it waits as well."""
 
 PROCESSES_MAX = 8
 """Whoever takes the results is busy with what so many processes give."""
@@ -96,6 +100,45 @@ def _deaf() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@attrs.frozen
+class _Workers:
+    """Processes that do one kind of work."""
+
+    pool: ProcessPoolExecutor
+    stop: Event
+    work: Callable[..., Any]
+    stocked: int
+    """Jobs that keep all of them busy until more are given out."""
+
+    @classmethod
+    def start(cls, source: Source, work: Callable[..., Any], processes: int) -> "_Workers | None":
+        """None where none can be started."""
+        if not isinstance(source.reader, SqliteReader):
+            return None
+        context = get_context("spawn")
+        try:
+            stop = context.Event()
+            own = (source.reader.path, source.lenient, stop)
+            pool = ProcessPoolExecutor(processes, context, _open, own)
+        except OSError:  # as where there is no shared memory
+            return None
+        return cls(pool, stop, work, AHEAD * processes)
+
+    def give(self, job: tuple[Any, ...]) -> Future[Any]:
+        with _deaf():
+            return self.pool.submit(_work, self.work, job)
+
+    def until_trouble(self, results: Iterator[_T]) -> Generator[_T, None, None]:
+        """Those that come before processes are killed or a job raises; then the processes end."""
+        try:
+            yield from results
+        except (BrokenProcessPool, OSError, LogError):
+            return
+        finally:
+            self.stop.set()
+            self.pool.shutdown(wait=True, cancel_futures=True)
+
+
 def in_order(
     source: Source,
     work: Callable[..., _T],
@@ -110,30 +153,52 @@ def in_order(
     Ends early where processes cannot be started or are killed, or a job raises LogError or OSError:
     the rest is for the caller.
     """
-    if not isinstance(source.reader, SqliteReader):
-        return
-    context = get_context("spawn")
-    waiting: deque[Future[_T]] = deque()
-    try:
-        stop = context.Event()
-        own = (source.reader.path, source.lenient, stop)
-        pool = ProcessPoolExecutor(processes, context, _open, own)
-    except OSError:  # as where there is no shared memory
-        return
-    try:
-        for job in jobs:
-            with _deaf():
-                waiting.append(pool.submit(_work, work, job))
-            if len(waiting) < AHEAD * processes:
-                continue
-            if meanwhile is not None:
-                meanwhile()
-                meanwhile = None
+    workers = _Workers.start(source, work, processes)
+    if workers is not None:
+        yield from workers.until_trouble(_as_given(workers, jobs, meanwhile))
+
+
+def _as_given(
+    workers: _Workers, jobs: Iterable[tuple[Any, ...]], meanwhile: Callable[[], None] | None
+) -> Iterator[Any]:
+    waiting: deque[Future[Any]] = deque()
+    for job in jobs:
+        waiting.append(workers.give(job))
+        if len(waiting) < workers.stocked:
+            continue
+        if meanwhile is not None:
+            meanwhile()
+            meanwhile = None
+        yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def shared_out(
+    source: Source,
+    work: Callable[..., _T],
+    jobs: Iterable[tuple[Any, ...]],
+    processes: int,
+) -> Generator[_T, None, None]:
+    """As ``in_order``, for a caller with nothing else to do: this process is one of the
+    ``processes``, and begins with the first job while the others start. ``work`` then gets another
+    ``Source`` with the same reader.
+    """
+    workers = _Workers.start(source, work, max(1, processes - 1))
+    if workers is not None:
+        mine = attrs.evolve(source, skipped={})
+        yield from workers.until_trouble(_with_own(workers, mine, iter(jobs)))
+
+
+def _with_own(workers: _Workers, mine: Source, jobs: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
+    waiting: deque[Future[Any]] = deque()
+    for own in jobs:
+        result: Future[Any] = Future()
+        waiting.append(result)
+        short = workers.stocked - sum(not one.done() for one in waiting) + 1
+        waiting += [workers.give(job) for job in islice(jobs, max(0, short))]
+        result.set_result(workers.work(mine, *own))
+        while waiting and (waiting[0].done() or len(waiting) >= RESULTS_MAX):
             yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    except (BrokenProcessPool, OSError, LogError):
-        return
-    finally:
-        stop.set()
-        pool.shutdown(wait=True, cancel_futures=True)
+    while waiting:
+        yield waiting.popleft().result()
