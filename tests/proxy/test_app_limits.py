@@ -1,6 +1,7 @@
 """Limits in time: replicas that freeze, clients that stall, comments that keep a stream alive."""
 
 import json
+from collections import Counter
 from typing import Any
 
 import attrs
@@ -22,6 +23,8 @@ from tests.proxy.replies import (
 from tests.proxy.scripted import Peer, Replica, always
 from tests.proxy.serving import Reply, client, eventually
 from tests.proxy.whole import CHAT, LIMITS, Whole, chat, cut_body, request, whole
+from trioroute.proxy.first_event import read_first
+from trioroute.proxy.upstream.message import UpstreamStream
 
 STREAMED = chat(stream=True)
 RUNNING = Reply(200, {"transfer-encoding": "chunked"}, b"")
@@ -45,6 +48,34 @@ async def test_a_replica_that_never_answers_is_504_and_nothing_is_sent_twice() -
         assert (released.outcome, released.blame) == ("first_byte_timeout", "replica")
         assert released.ttfb_ms is None
         assert released.duration_ms >= 100
+
+
+@pytest.mark.parametrize("body", [None, STREAMED], ids=["json", "stream"])
+async def test_a_limit_in_the_turn_that_brings_the_first_bytes_is_a_whole_504(
+    body: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A router that was held up finds both at once. Any request of a kept connection, for the
+    server lets others run at every so-manieth write."""
+    late = False
+
+    async def read_late(upstream: UpstreamStream, whole_event: bool) -> bytes:
+        first = await read_first(upstream, whole_event)
+        for watched in [*rig.desk.watch._open] if late else []:
+            watched.broken = "first_byte"
+            watched.scope.cancel()
+        return first
+
+    monkeypatch.setattr("trioroute.proxy.dispatch.read_first", read_late)
+    good = always(stream(token("a")) if body else reply())
+    async with whole(good, eject={"request_failures": 1000}) as rig, client(rig.port) as raw:
+        for number in range(40):
+            late = number >= 20
+            await raw.send(request(body, headers=["x-request-id: mine"]))
+            answer = await raw.reply()
+            assert (answer.status, answer.headers["x-request-id"]) == (504 if late else 200, "mine")
+        ends = await rig.ends()
+        assert Counter(end.outcome for end in ends) == {"ok": 20, "first_byte_timeout": 20}
+        assert {end.ttfb_ms is None for end in ends[20:]} == {True}
 
 
 async def test_headers_alone_are_no_first_byte() -> None:

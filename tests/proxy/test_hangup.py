@@ -1,6 +1,5 @@
 """A client that goes away is noticed in every phase."""
 
-import socket
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -10,7 +9,7 @@ import trio
 from tests.proxy.serving import GET, RawClient, chunk, client, eventually, say, serving, start
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
 from trioroute.proxy.serving.hangup import client_gone
-from trioroute.proxy.serving.wire import Wire
+from trioroute.proxy.serving.wire import CALLS_PER_CHECKPOINT
 
 Leave = Callable[[RawClient], Awaitable[None]]
 
@@ -175,18 +174,58 @@ async def test_a_failing_release_does_not_stop_the_server(
             assert (await c.reply()).body == b"ok"
 
 
-async def test_a_hang_up_interrupts_before_a_write_and_never_behind_it() -> None:
-    """Who has the last bytes may close at once, and has its whole answer all the same."""
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    wire = Wire(trio.SocketStream(trio.socket.from_stdlib_socket(ours)), 1000)
-    written = 0
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        while written < 100:
-            await wire.write((b"x",))
-            written += 1
-    assert scope.cancelled_caught
-    assert len(theirs.recv(1000)) == written
-    wire.close()
-    theirs.close()
+async def test_a_cancellation_finds_its_place_between_two_pieces_and_tears_none() -> None:
+    """Never before the head, which must be there when anything is; never behind a piece that is
+    with the client: who has the last bytes may close at once, and has its whole answer."""
+    told = 0
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal told
+        if scope["path"] == "/short":
+            await say(send, b"ok")
+            return
+        told = 0
+        with trio.CancelScope() as interrupted:
+            interrupted.cancel()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            while told < 100:
+                await send({"type": "http.response.body", "body": b"x", "more_body": True})
+                told += 1
+        assert interrupted.cancelled_caught
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async with serving(app) as server, client(server.port) as c:
+        for shorter_ones in range(20):
+            for _ in range(shorter_ones):
+                await c.send(b"GET /short HTTP/1.1\r\nhost: t\r\n\r\n")
+                assert (await c.reply()).body == b"ok"
+            await c.send(GET)
+            answer = await c.reply()
+            assert answer.status == 200
+            assert 1 <= told < 100
+            assert answer.body == b"x" * told
+
+
+async def test_many_requests_sent_at_once_let_others_run() -> None:
+    turns = 0
+    over = trio.Event()
+
+    async def others() -> None:
+        nonlocal turns
+        while not over.is_set():
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(turns)
+        await say(send, b"ok")
+
+    seen: list[int] = []
+    async with serving(app) as server, client(server.port) as c, trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        await c.send(GET * 500)
+        for _ in range(500):
+            assert (await c.reply()).body == b"ok"
+        over.set()
+    longest = max(seen.count(turn) for turn in set(seen))
+    assert longest <= 2 * CALLS_PER_CHECKPOINT  # a turn of others lies between two of its own

@@ -38,6 +38,14 @@ class Attempt:
         reveal = self.desk.router.state.settings.server.reveal
         self._answer = told if told is None or reveal else told.without_replica(self.replica)
 
+    async def heed_limits(self) -> None:
+        """Raises trio.Cancelled if a limit was over in the very turn that ended the last wait.
+
+        To be asked before something is begun that a cancellation would leave half done.
+        """
+        if self.watched.broken is not None:
+            await trio.lowlevel.checkpoint()
+
     def close(self) -> None:
         """Let go of the replica's connection."""
         if self.stream is not None:

@@ -206,8 +206,7 @@ class AttemptRun(Attempt):
         except LogError:
             await self._log_stalled()
             return False
-        if watched.broken is not None:  # given up in the turn that made it durable: it ends here,
-            await trio.lowlevel.checkpoint()  # where the client has no byte, and not in the relay
+        await self.heed_limits()
         watched.enter(phase, self.desk.now_ms())
         return True
 

@@ -46,19 +46,19 @@ class Relay:
         stream = attempt.stream
         assert stream is not None
         ending, tap, watched = attempt.ending, attempt.ending.tap, self._watched
-        ending.first_byte_ms = self._now_ms()
         await self._start()
+        ending.first_byte_ms = self._now_ms()
         attempt.passage.body = b""  # nothing is sent again from here on; streams last for minutes
         chunk: bytes | None = self.first
         try:
             while chunk is not None:
-                tap.feed(chunk)
                 following = await next_chunk(stream) if stream.complete else None
                 last = stream.complete and following is None
                 watched.enter("client_stall", self._now_ms())
                 await self._send(
                     {"type": "http.response.body", "body": chunk, "more_body": not last}
                 )
+                tap.feed(chunk)  # not of a chunk that was not told
                 watched.enter("idle", self._now_ms())
                 if following is None and not last:
                     following = await self._following(stream)
@@ -112,6 +112,7 @@ class Relay:
             if not (self._response.status == 200 and self._event_stream and self._readable):
                 await self._tell_in_the_stream(heartbeat)
             return
+        await self._attempt.heed_limits()  # behind it the client is promised a whole answer
         self.began = True
         status = self._response.status
         await self._send(

@@ -90,7 +90,7 @@ class Exchange:
         if kind == "http.response.body":
             await self._send_body(message.get("body", b""), message.get("more_body", False))
         elif kind == "http.response.start":
-            if self._pending is not None or self.started:
+            if self.started:
                 raise RuntimeError("http.response.start was sent twice")
             self._pending = (message["status"], message.get("headers", ()))
         else:
@@ -133,6 +133,11 @@ class Exchange:
         await self._send_body(refusal.body(), False)
 
     async def _send_body(self, body: bytes, more: bool) -> None:
+        if self.started and self._wire.hogs:
+            # An application that never waits elsewhere must still let others run and be cancelled.
+            # Before the bytes leave: behind the last ones, who has them all would look gone. Never
+            # before the head, which has to be with the client when anything else is.
+            await self._wire.give_way()
         parts: list[bytes] = []
         if not self.started:
             if self._pending is None:

@@ -92,10 +92,9 @@ class LeanConnection:
             self._asked = head
             request = parse_head(head, self._limits)
             self._asked = request.headers
-            if self._hub.door is not None:
-                refusal = self._hub.door(request.path, request.headers)
-                if refusal is not None:
-                    raise refusal
+            door = self._hub.door
+            if door is not None and (refusal := door(request.path, request.headers)) is not None:
+                raise refusal
             if request.upgrade == b"websocket":
                 raise NO_WEBSOCKET
             exchange = await self._received(request)
@@ -103,6 +102,8 @@ class LeanConnection:
                 return False
             if not await self._answer(request, exchange):
                 return False
+            if self._wire.hogs:  # many requests at once, none of which waits for anything
+                await self._wire.give_way()
 
     async def _received(self, request: RequestHead) -> Exchange | None:
         """The whole request, or None when the client left first.

@@ -89,7 +89,6 @@ class Wire:
                 pass
             except OSError:
                 return b""
-        self._streak = 0
         return await self.read(most)
 
     async def read(self, most: int = READ_BYTES) -> bytes:
@@ -97,6 +96,7 @@ class Wire:
 
         Raises trio.ClosedResourceError when the deadline passed (`expired` is then True).
         """
+        self._streak = 0
         while True:
             await trio.lowlevel.wait_readable(self.fd)
             try:
@@ -113,17 +113,22 @@ class Wire:
         except OSError:
             return b""
 
+    @property
+    def hogs(self) -> bool:
+        """Whether so many calls went without a wait that others have to run: ``give_way``."""
+        return self._streak >= CALLS_PER_CHECKPOINT
+
+    async def give_way(self) -> None:
+        """Let others run, and whoever waits here be cancelled."""
+        self._streak = 0
+        await trio.lowlevel.checkpoint()
+
     async def write(self, parts: Sequence[bytes]) -> None:
         """Hand all bytes to the kernel; back-pressure is the wait for it to take them.
 
         Several parts leave in one system call. Raises ClientGone, or trio.Cancelled inside an
         application's scope, once the client is gone or has stalled.
         """
-        if self._streak >= CALLS_PER_CHECKPOINT:
-            # An application that never waits elsewhere must still let others run and be cancelled.
-            # Before the bytes leave: behind the last ones, who has them all would look gone.
-            self._streak = 0
-            await trio.lowlevel.checkpoint()
         self._streak += 1
         size = sum(map(len, parts))
         data = b"".join(parts) if size <= JOIN_BYTES else b""
