@@ -8,7 +8,14 @@ import trio
 
 from tests.rig import settings
 from trioroute.events import InForce
-from trioroute.proxy.watch import LOOK_EVERY_MAX_MS, LOOK_EVERY_MIN_MS, Limit, Watch, Watched
+from trioroute.proxy.watch import (
+    HELD_UP_MS,
+    LOOK_EVERY_MAX_MS,
+    LOOK_EVERY_MIN_MS,
+    Limit,
+    Watch,
+    Watched,
+)
 
 LIMITS = {
     "first_byte_ms": 1000,
@@ -184,6 +191,27 @@ def test_it_looks_often_enough_for_the_shortest_limit(idle_ms: int, every_ms: in
         )
     )
     assert hand.watch._look_every_ms() == every_ms
+
+
+@pytest.mark.parametrize(("late_ms", "limit"), [(HELD_UP_MS, None), (HELD_UP_MS - 1, "first_byte")])
+def test_what_the_router_was_held_up_runs_no_limit(late_ms: int, limit: Limit | None) -> None:
+    hand = Hand()
+    watched = hand.open()
+    hand.look(900)
+    hand.at_ms += late_ms
+    hand.watch.forgive(late_ms)
+    hand.look(99)
+    assert broken(watched) == limit
+    hand.look(1)
+    assert broken(watched) == "first_byte"
+
+
+def test_a_request_that_came_behind_the_standstill_gains_nothing() -> None:
+    hand = Hand()
+    watched = hand.open()
+    hand.watch.forgive(5000)
+    hand.look(1000)
+    assert broken(watched) == "first_byte"
 
 
 async def test_it_runs() -> None:

@@ -14,6 +14,9 @@ from trioroute.events import InForce
 Phase = Literal["first_byte", "idle", "client_stall", "log"]
 Limit = Literal["first_byte", "idle", "client_stall", "log", "total", "stream_grace"]
 
+HELD_UP_MS = 500
+"""A look this late: the router was held up (paused, starved), as ``scrape.fetch`` has it too."""
+
 LOOK_EVERY_MIN_MS = 20
 LOOK_EVERY_MAX_MS = 500
 
@@ -67,8 +70,19 @@ class Watch:
     async def run(self) -> None:
         """Look at all that is open, often enough for the shortest limit."""
         while True:
+            due_ms = self.now_ms() + self._look_every_ms()
             await trio.sleep(self._look_every_ms() / 1000)
+            self.forgive(self.now_ms() - due_ms)
             self.look()
+
+    def forgive(self, late_ms: int) -> None:
+        """Take what the router itself was late off what it waited for: while it stood still, nobody
+        had a chance to be in time, and all limits at once would blame a whole fleet."""
+        if late_ms >= HELD_UP_MS:
+            now_ms = self.now_ms()
+            for watched in self._open:
+                watched.since_ms = min(now_ms, watched.since_ms + late_ms)
+                watched.started_ms = min(now_ms, watched.started_ms + late_ms)
 
     def look(self) -> None:
         """Cancel whatever is over its limit."""
