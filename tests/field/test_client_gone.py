@@ -59,7 +59,7 @@ async def test_lost_disconnect_signal_in_the_server_layer(open_site: OpenSite, h
             if how == "reset":
                 raw.reset()
             elif how == "close":
-                raw.stream.socket.close()
+                raw.transport.socket.close()
             else:
                 await raw.half_close()
             await site.stubs["a"].peers[-1].gone.wait()

@@ -2,12 +2,14 @@
 
 import os
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
 import attrs
+import httpx
 import trio
 
 from tests.certificates import Pair
@@ -19,6 +21,9 @@ from trioroute.proxy.serving.tls import Renewable
 from trioroute.settings import read_certificate
 
 QUICK = ServerLimits(graceful_timeout_s=5)
+spoken: Pair | None = None
+"""Set by the fixture ``either_way``: what servers have and clients trust; None: plain HTTP."""
+
 GET = b"GET / HTTP/1.1\r\nhost: t\r\n\r\n"
 
 
@@ -34,6 +39,10 @@ class Serving:
     refusals: list[str]
     stopped: trio.Event
 
+    @property
+    def url(self) -> str:
+        return f"{'http' if spoken is None else 'https'}://127.0.0.1:{self.port}"
+
 
 @asynccontextmanager
 async def serving(
@@ -43,6 +52,8 @@ async def serving(
     readers: Callable[[Headers], Headers] | None = None,
 ) -> AsyncIterator[Serving]:
     refusals: list[str] = []
+    if tls is None and spoken is not None:
+        tls = port_tls(spoken)
     shutdown, stopped = trio.Event(), trio.Event()
 
     async def run(task_status: trio.TaskStatus[list[tuple[str, int]]]) -> None:
@@ -74,8 +85,11 @@ class Reply:
 class RawClient:
     """One connection; writes what it is told, reads responses one by one."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.SocketStream | trio.SSLStream[trio.SocketStream]) -> None:
         self.stream = stream
+        self.transport = (
+            stream if isinstance(stream, trio.SocketStream) else stream.transport_stream
+        )
         self.buffer = b""
 
     async def send(self, data: bytes) -> None:
@@ -134,12 +148,12 @@ class RawClient:
         return reply
 
     def reset(self) -> None:
-        sock = self.stream.socket
+        sock = self.transport.socket
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.close()
 
     async def half_close(self) -> None:
-        await self.stream.send_eof()
+        await self.transport.send_eof()
 
     async def ended(self) -> bool:
         """Whether the server closes (or resets) the connection, without another byte."""
@@ -151,11 +165,31 @@ class RawClient:
 
 @asynccontextmanager
 async def client(port: int) -> AsyncIterator[RawClient]:
-    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    async with speaking(port, None if spoken is None else spoken.client()) as c:
+        yield c
+
+
+@asynccontextmanager
+async def speaking(port: int, tls: ssl.SSLContext | None) -> AsyncIterator[RawClient]:
+    transport = await trio.open_tcp_stream("127.0.0.1", port)
     try:
-        yield RawClient(stream)
+        if tls is None:
+            yield RawClient(transport)
+        else:
+            stream = trio.SSLStream(
+                transport, tls, server_hostname="127.0.0.1", https_compatible=True
+            )
+            with trio.fail_after(10):
+                await stream.do_handshake()
+            yield RawClient(stream)
     finally:
-        stream.socket.close()
+        transport.socket.close()
+
+
+def web_client(server: Serving) -> httpx.AsyncClient:
+    """A client library, speaking as the server does."""
+    verify = True if spoken is None else spoken.client()
+    return httpx.AsyncClient(base_url=server.url, verify=verify)
 
 
 async def say(send: Send, body: bytes, status: int = 200) -> None:

@@ -14,11 +14,13 @@ from tests.proxy.whole import LIMITS, chat, request, whole
 from trioroute import events as e
 from trioroute.policy import commands as c
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 STREAMED = chat(stream=True)
 
 
 async def closes(raw: RawClient) -> None:
-    raw.stream.socket.close()
+    raw.transport.socket.close()
 
 
 async def resets(raw: RawClient) -> None:

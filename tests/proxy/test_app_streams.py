@@ -15,6 +15,8 @@ from tests.proxy.serving import client
 from tests.proxy.whole import chat, request, whole
 from trioroute import events as e
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 STREAMED = chat(stream=True)
 USAGE = event({"id": "c1", "choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}})
 WHOLE_STREAM = token("hé\u4e16\U0001f600") + token("", "stop") + USAGE + DONE

@@ -84,6 +84,7 @@ class Turns(trio.abc.Instrument):
         self.count += 1
 
 
+@pytest.mark.usefixtures("either_way")
 async def test_others_run_between_the_steps_of_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = Turns()
     lines_by_turn: dict[int, int] = {}
@@ -104,6 +105,7 @@ async def test_others_run_between_the_steps_of_a_body(monkeypatch: pytest.Monkey
     assert max(lines_by_turn.values()) <= CALLS_PER_CHECKPOINT // 2 * STEP_LINES
 
 
+@pytest.mark.usefixtures("either_way")
 async def test_a_client_of_many_small_chunks_is_told_why() -> None:
     async with serving(echo) as server, client(server.port) as c:
         await c.send(HEAD + ONE * 30_000)

@@ -43,6 +43,7 @@ def of(*origins: str) -> partial[list[tuple[bytes, bytes]]]:
     return partial(readers_of_refusals, origins)
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("what", REFUSED)
 async def test_every_refusal_of_a_lean_connection_names_who_may_read_it(what: str) -> None:
     status, sent = REFUSED[what]

@@ -11,11 +11,13 @@ from trioroute.proxy.serving.asgi import Receive, Scope, Send
 from trioroute.proxy.serving.hangup import client_gone
 from trioroute.proxy.serving.wire import CALLS_PER_CHECKPOINT
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 Leave = Callable[[RawClient], Awaitable[None]]
 
 
 async def closes(c: RawClient) -> None:
-    c.stream.socket.close()
+    c.transport.socket.close()
 
 
 async def resets(c: RawClient) -> None:
@@ -134,7 +136,7 @@ async def test_leaving_after_the_response_interrupts_nothing() -> None:
     async with serving(app) as server, client(server.port) as c:
         await c.send(GET)
         await c.reply()
-        c.stream.socket.close()
+        c.transport.socket.close()
         await trio.sleep(0.05)
         go.set()
         with trio.fail_after(5):

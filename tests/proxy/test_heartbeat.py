@@ -208,7 +208,7 @@ async def test_a_client_that_leaves_between_comments_is_noticed(how: str) -> Non
             if how == "reset":
                 raw.reset()
             elif how == "close":
-                raw.stream.socket.close()
+                raw.transport.socket.close()
             else:
                 await raw.half_close()
             with trio.fail_after(1):

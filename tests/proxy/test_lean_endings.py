@@ -10,6 +10,8 @@ import trio
 from tests.proxy.serving import GET, chunk, client, echo, say, serving, start
 from trioroute.proxy.serving.asgi import BrokenEnding, Receive, Scope, Send
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 GET_1_0 = b"GET / HTTP/1.0\r\n\r\n"
 
 

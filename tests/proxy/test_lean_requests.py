@@ -6,8 +6,10 @@ import trio
 from tests.proxy.serving import GET, QUICK, Recorder, chunk, client, echo, say, serving, start
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
 
+pytestmark = pytest.mark.usefixtures("either_way")
 
-async def test_the_scope_is_what_asgi_asks_for() -> None:
+
+async def test_the_scope_is_what_asgi_asks_for(either_way: str) -> None:
     app = Recorder()
     async with serving(app) as server, client(server.port) as c:
         await c.send(
@@ -15,7 +17,7 @@ async def test_the_scope_is_what_asgi_asks_for() -> None:
             b"X-Empty:\r\ncontent-length: 2\r\n\r\nhi"
         )
         assert (await c.reply()).body == b"hi"
-        local = c.stream.socket.getsockname()
+        local = c.transport.socket.getsockname()
     scope = app.scopes[0]
     assert scope["type"] == "http"
     assert scope["http_version"] == "1.1"
@@ -23,7 +25,7 @@ async def test_the_scope_is_what_asgi_asks_for() -> None:
     assert scope["path"] == "/a b/é"
     assert scope["raw_path"] == b"/a%20b/%C3%A9"
     assert scope["query_string"] == b"x=1&y=%20"
-    assert scope["scheme"] == "http"
+    assert scope["scheme"] == ("http" if either_way == "plain" else "https")
     assert scope["root_path"] == ""
     assert scope["client"] == local
     assert scope["server"] == ("127.0.0.1", server.port)

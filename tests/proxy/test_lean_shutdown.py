@@ -22,13 +22,12 @@ from tests.proxy.serving import (
     start,
 )
 from tests.proxy.test_hangup import Watcher
-from tests.proxy.test_hangup_guard import certificate
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.seam import lean_worker
 
-__all__ = ["certificate"]
+pytestmark = pytest.mark.usefixtures("either_way")
 
 
 async def test_idle_connections_close_and_running_requests_finish() -> None:

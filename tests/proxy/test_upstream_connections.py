@@ -9,11 +9,8 @@ import trio
 from tests.certificates import Pair
 from tests.proxy.scripted import OK, Peer, always, answers, get, replica, transport_to
 from tests.proxy.serving import Recorder, eventually, open_files, port_tls, serving
-from tests.proxy.test_hangup_guard import certificate
 from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.upstream.transport import ReplicaTransport
-
-__all__ = ["certificate"]
 
 
 async def test_the_last_connection_used_is_the_next_one() -> None:

@@ -57,7 +57,7 @@ def read_certificate(cert: str, key: str) -> ServerCertificate:
         )
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_COMPRESSION
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     context.set_ciphers(_CIPHERS)
     context.set_alpn_protocols(_PROTOCOLS)
     try:

@@ -1,5 +1,6 @@
 """What the connections of one server share: the watch, the sweep, the count, the clock line."""
 
+import logging
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
 
@@ -13,6 +14,9 @@ from trioroute.proxy.serving.refusal import Refusal
 from trioroute.proxy.serving.wire import Wire
 
 MAX_SWEEP_S = 1.0
+TELL_EVERY_S = 60.0
+
+logger = logging.getLogger("trioroute.proxy")
 
 Headers = Sequence[tuple[bytes, bytes]]
 Door = Callable[[bytes, Headers], Refusal | None]
@@ -53,6 +57,7 @@ class Hub:
         self._next_sweep_s = trio.current_time() + self._tick_s
         self._wires: set[Wire] = set()
         self._idle: set[Wire] = set()
+        self._told_s = float("-inf")
         self._on_refusal = on_refusal
         self._renew_date()
 
@@ -90,6 +95,13 @@ class Hub:
         """Count a refusal."""
         if self._on_refusal is not None:
             self._on_refusal(code)
+
+    def tell(self, trouble: str) -> None:
+        """A line of the process log, at most one in TELL_EVERY_S: anybody can make one come."""
+        now_s = trio.current_time()
+        if now_s >= self._told_s + TELL_EVERY_S:
+            self._told_s = now_s
+            logger.warning("%s", trouble)
 
     def readable(self, refusal: Refusal, asked: Headers | bytes) -> Refusal:
         """The refusal with what lets a browser's page read it.

@@ -1,4 +1,4 @@
-"""A plain HTTP/1.1 connection, served with as little as correctness allows.
+"""An HTTP/1.1 connection, plain or under TLS, served with as little as correctness allows.
 
 Hypercorn's own class spends 430 µs a request: a task, a channel and three locked, shielded sends
 for each response. Here the application runs inline in the connection's task, a head and its first
@@ -23,6 +23,7 @@ from trioroute.proxy.serving.hub import Headers, Hub
 from trioroute.proxy.serving.pace import Pace
 from trioroute.proxy.serving.parser import RequestHead, check_unfinished, parse_head, too_large_head
 from trioroute.proxy.serving.refusal import FAILED, NO_WEBSOCKET, Refusal
+from trioroute.proxy.serving.refusing import refuse
 from trioroute.proxy.serving.wire import ClientGone, Wire
 
 logger = logging.getLogger("trioroute.proxy")
@@ -30,28 +31,28 @@ logger = logging.getLogger("trioroute.proxy")
 HandOver = Callable[[trio.SocketStream, bytes], Awaitable[None]]
 H2_PREFACE_HEAD = b"PRI * HTTP/2.0\r\n\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-LINGER_S = 10.0
-LINGER_BYTES = 256 * 1024 * 1024
 
 
 class LeanConnection:
     """Serves one accepted connection until it ends. Never raises for what a client does."""
 
     def __init__(
-        self, hub: Hub, app: ASGIApp, stream: trio.SocketStream, hand_over: HandOver
+        self, hub: Hub, app: ASGIApp, wire: Wire, hand_over: HandOver | None = None
     ) -> None:
+        """``hand_over`` takes HTTP/2 by prior knowledge, of which TLS has none (RFC 9113, 3.2)."""
         self._hub = hub
         self._app = app
         self._limits = hub.limits
         self._hand_over = hand_over
-        self._wire = Wire(stream, hub.limits.client_stall_ms)
+        self._wire = wire
         self._buffer = b""
         self._exchange: Exchange | None = None
         self._asked: Headers | bytes = b""
         """What is known of the head of the request that is under way, for a refusal."""
         self._scope = trio.CancelScope()
         """Cancelled by a hang-up. One for all requests, for none comes after a hang-up."""
-        self._address = (stream.socket.getpeername()[:2], stream.socket.getsockname()[:2])
+        sock = wire.stream.socket
+        self._address = (sock.getpeername()[:2], sock.getsockname()[:2])
 
     async def run(self) -> None:
         """Serve requests until the client or a limit ends the connection."""
@@ -62,7 +63,8 @@ class LeanConnection:
             with self._scope:
                 taken_over = await self._serve()
         except Refusal as refusal:
-            await self._refuse(refusal)
+            self._exchange = None
+            await refuse(self._hub, wire, refusal, self._asked)
         except (ClientGone, trio.ClosedResourceError):
             pass  # gone, or a deadline without an answer
         finally:
@@ -70,7 +72,7 @@ class LeanConnection:
             self._hub.remove(wire)
             if not taken_over:
                 wire.close(reset=self._half_done())
-        if taken_over:
+        if taken_over and self._hand_over is not None:
             await self._hand_over(wire.stream, self._buffer)
 
     def _half_done(self) -> bool:
@@ -85,7 +87,7 @@ class LeanConnection:
             head = await self._read_head()
             if head is None:
                 return False
-            if first and head == H2_PREFACE_HEAD:
+            if first and head == H2_PREFACE_HEAD and self._hand_over is not None:
                 self._buffer = head + self._buffer
                 return True
             first = False
@@ -266,7 +268,7 @@ class LeanConnection:
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": request.http_version,
             "method": request.method,
-            "scheme": "http",
+            "scheme": self._wire.scheme,
             "path": unquote(path) if "%" in path else path,
             "raw_path": request.path,
             "query_string": request.query,
@@ -276,25 +278,3 @@ class LeanConnection:
             "server": server,
             "extensions": {EXTENSION: self._wire.client, OUTLET: exchange},
         }
-
-    async def _refuse(self, refusal: Refusal) -> None:
-        """Answer, then read on for a while: a close with unread bytes would reset the answer away.
-
-        RFC 9112 section 9.6. Bounded by LINGER_S and LINGER_BYTES.
-        """
-        wire = self._wire
-        self._hub.refused(refusal.code)
-        self._exchange = None
-        try:
-            await wire.write((self._hub.readable(refusal, self._asked).response(),))
-            wire.finish_writing()
-            self._hub.set_idle(wire, True)  # a shutdown need not wait for this
-            wire.deadline = self._hub.deadline(LINGER_S)
-            left = LINGER_BYTES
-            while left > 0:
-                data = await wire.read()
-                if not data:
-                    return
-                left -= len(data)
-        except (ClientGone, trio.ClosedResourceError):
-            return

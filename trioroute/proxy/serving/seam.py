@@ -9,7 +9,6 @@ runs on unchanged hypercorn, slower, and says so.
 
 import inspect
 import logging
-import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import FunctionType, ModuleType
@@ -27,12 +26,16 @@ from trioroute.proxy.serving.asgi import ASGIApp, Send
 from trioroute.proxy.serving.frames import FrameMeter
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.lean import LeanConnection
-from trioroute.proxy.serving.refusal import Refusal
+from trioroute.proxy.serving.parser import TOKEN_BYTE
+from trioroute.proxy.serving.refusal import PLAIN_ON_TLS
+from trioroute.proxy.serving.refusing import refuse, turn_away
+from trioroute.proxy.serving.secure import HANDSHAKE, HANDSHAKE_S, SecureStream, SecureWire
+from trioroute.proxy.serving.tls import Renewable
+from trioroute.proxy.serving.wire import ClientGone, Wire
 
 logger = logging.getLogger("trioroute.proxy")
 
 WorkerServe = Callable[..., Awaitable[None]]
-AcceptedStream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 FLUSH_S = 1.0
 INTERNAL_ERROR = 2
 ENHANCE_YOUR_CALM = 11
@@ -46,8 +49,12 @@ PEER_FAULTS = (
 READ_BYTES = 64 * 1024
 
 
-def lean_worker(hub: Hub, app: ASGIApp) -> WorkerServe | None:
-    """Hypercorn's worker with lean connections for plain HTTP, or None when the seam has moved."""
+def lean_worker(hub: Hub, app: ASGIApp, tls: Renewable | None = None) -> WorkerServe | None:
+    """Hypercorn's worker with lean connections for HTTP/1.1, or None when the seam has moved.
+
+    Its sockets are plain ones to it, with ``tls`` too: hypercorn would wrap them in Trio's
+    SSLStream before anybody could look at the first byte.
+    """
     module = hypercorn.trio.run
     if not _is_in_place(module):
         return None
@@ -58,9 +65,9 @@ def lean_worker(hub: Hub, app: ASGIApp) -> WorkerServe | None:
         config: object,
         context: object,
         state: object,
-        stream: AcceptedStream,
+        stream: trio.SocketStream,
     ) -> None:
-        async def serve_stock(taken: AcceptedStream | ReplayStream) -> None:
+        async def serve_stock(taken: ReplayStream | SecureStream) -> None:
             hub.stock_connections += 1
             try:
                 await _metered(hub, stock(stock_app, config, context, state, taken))
@@ -76,11 +83,12 @@ def lean_worker(hub: Hub, app: ASGIApp) -> WorkerServe | None:
 
         try:
             if hub.full:
-                _turn_away(hub, stream)
-            elif isinstance(stream, trio.SocketStream):
-                await LeanConnection(hub, app, stream, hand_over).run()
+                turn_away(hub, stream, secure=tls is not None)
+            elif tls is not None:
+                await _serve_secure(hub, app, stream, tls, serve_stock)
             else:
-                await serve_stock(stream)
+                wire = Wire(stream, hub.limits.client_stall_ms)
+                await LeanConnection(hub, app, wire, hand_over).run()
         except* OSError:
             pass  # the client was gone before its address could be read
         except* Exception as errors:
@@ -88,6 +96,46 @@ def lean_worker(hub: Hub, app: ASGIApp) -> WorkerServe | None:
             logger.error("a connection failed", exc_info=errors)
 
     return _calling(connect, serve, module)
+
+
+async def _serve_secure(
+    hub: Hub,
+    app: ASGIApp,
+    stream: trio.SocketStream,
+    tls: Renewable,
+    serve_stock: Callable[[SecureStream], Awaitable[None]],
+) -> None:
+    wire = SecureWire(stream, hub.limits.client_stall_ms, tls)
+    agreed = False
+    hub.add(wire)
+    try:
+        agreed = await _agreed(hub, wire)
+    except (ClientGone, trio.ClosedResourceError):
+        pass
+    finally:
+        hub.remove(wire)
+        if not agreed:
+            wire.close()
+    if not agreed:
+        return
+    if wire.records.alpn == "h2":
+        await serve_stock(SecureStream(stream, wire.records))
+    else:
+        await LeanConnection(hub, app, wire).run()
+
+
+async def _agreed(hub: Hub, wire: SecureWire) -> bool:
+    """Shake hands. False: the client speaks something else, and was told so if that is HTTP."""
+    until = wire.deadline = hub.deadline(HANDSHAKE_S)
+    hub.set_idle(wire, True)
+    data = await wire.read()
+    hub.set_idle(wire, False)
+    if data[:1] != HANDSHAKE:
+        if TOKEN_BYTE.match(data) is not None:
+            await refuse(hub, wire, PLAIN_ON_TLS, data)
+        return False
+    await wire.shake(data, until)
+    return True
 
 
 def _metered(hub: Hub, server: Any) -> Awaitable[None]:  # noqa: ANN401 - hypercorn's class, see above
@@ -101,22 +149,11 @@ def _metered(hub: Hub, server: Any) -> Awaitable[None]:  # noqa: ANN401 - hyperc
         await send(event)
 
     async def read_data() -> None:
-        if server.protocol.ssl and hasattr(server.protocol.protocol, "_check_protocol"):
-            server.protocol.protocol._check_protocol = _stay
-            await stock_read_data()
-        else:
-            await _read_frames(hub, server, meter)
+        await _read_frames(hub, server, meter)
 
-    stock_read_data = server._read_data
     server.protocol_send, server._read_data = count_sent, read_data
     connection: Awaitable[None] = server
     return connection
-
-
-async def _stay(request: h11.Request) -> None:
-    """HTTP/1.1 over TLS stays what it is: HTTP/2 is agreed on in the handshake (RFC 9113, 3.2)."""
-    if request.method == b"PRI":
-        raise h11.RemoteProtocolError("HTTP/2 over TLS without ALPN")
 
 
 async def _read_frames(hub: Hub, server: Any, meter: FrameMeter) -> None:  # noqa: ANN401 - as above
@@ -231,12 +268,3 @@ async def break_stream(send: Send) -> None:
         await protocol._flush()
     except Exception:
         logger.debug("the stream was gone before it could be reset", exc_info=True)
-
-
-def _turn_away(hub: Hub, stream: AcceptedStream) -> None:
-    """Answer one connection too many without waiting for it; a TLS client is only closed."""
-    refusal = Refusal(503, "overloaded", "the server holds as many clients as it may")
-    hub.refused(refusal.code)
-    if isinstance(stream, trio.SocketStream):
-        os.write(stream.socket.fileno(), hub.readable(refusal, ()).response())
-        stream.socket.close()

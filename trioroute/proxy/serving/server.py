@@ -68,17 +68,16 @@ async def serve_http(
 
 
 def _worker(
-    hub: Hub, app: ASGIApp, guarded: GuardedApp, config: Config, sockets: list[socket.socket]
+    hub: Hub, app: ASGIApp, guarded: GuardedApp, config: "_Config", sockets: list[socket.socket]
 ) -> Worker:
     """Hypercorn's worker with lean connections, or unchanged hypercorn where that has moved."""
     # Hypercorn types each kind of scope and message; an application here sees mappings.
     stock = cast("Any", guarded)
-    worker = lean_worker(hub, app)
+    worker = lean_worker(hub, app, config.tls)
     if worker is not None:
         for sock in sockets:
             sock.listen(hub.limits.backlog)
-        sort = Sockets(sockets, [], []) if config.ssl_enabled else Sockets([], sockets, [])
-        return partial(worker, ASGIWrapper(stock), config, sockets=sort)
+        return partial(worker, ASGIWrapper(stock), config, sockets=Sockets([], sockets, []))
     logger.warning(
         "hypercorn's TCPServer is not where it was: serving on its own connections, which "
         "cost about ten times the CPU and bound no HTTP/2 frames; install the hypercorn version "
@@ -112,7 +111,7 @@ class _Config(Config):
         return self.tls
 
 
-def _config(limits: ServerLimits, tls: Renewable | None) -> Config:
+def _config(limits: ServerLimits, tls: Renewable | None) -> _Config:
     config = _Config()
     config.tls = tls
     config.errorlog = logger

@@ -9,6 +9,7 @@ import os
 import socket
 import struct
 from collections.abc import Sequence
+from typing import ClassVar
 
 import trio
 
@@ -44,6 +45,8 @@ class Wire:
         "stream",
         "torn",
     )
+
+    scheme: ClassVar[str] = "http"
 
     def __init__(self, stream: trio.SocketStream, client_stall_ms: int) -> None:
         self.stream = stream

@@ -1,0 +1,47 @@
+"""How a connection is told no: the answer leaves, and arrives."""
+
+import os
+from contextlib import suppress
+
+import trio
+
+from trioroute.proxy.serving.hub import Headers, Hub
+from trioroute.proxy.serving.refusal import MIXED_UP, Refusal
+from trioroute.proxy.serving.wire import ClientGone, Wire
+
+LINGER_S = 10.0
+LINGER_BYTES = 256 * 1024 * 1024
+
+
+async def refuse(hub: Hub, wire: Wire, refusal: Refusal, asked: Headers | bytes) -> None:
+    """Answer, then read on for a while: a close with unread bytes would reset the answer away.
+
+    RFC 9112 section 9.6. Bounded by LINGER_S and LINGER_BYTES. ``asked`` is what is known of the
+    head of the request.
+    """
+    hub.refused(refusal.code)
+    if refusal in MIXED_UP:
+        with suppress(OSError):  # it is gone
+            hub.tell(f"{refusal.message} ({wire.stream.socket.getpeername()[0]})")
+    try:
+        await wire.write((hub.readable(refusal, asked).response(),))
+        wire.finish_writing()
+        hub.set_idle(wire, True)  # a shutdown need not wait for this
+        wire.deadline = hub.deadline(LINGER_S)
+        left = LINGER_BYTES
+        while left > 0:
+            data = await wire.read()
+            if not data:
+                return
+            left -= len(data)
+    except (ClientGone, trio.ClosedResourceError):
+        return
+
+
+def turn_away(hub: Hub, stream: trio.SocketStream, *, secure: bool) -> None:
+    """Answer one connection too many without waiting for it; a TLS client is only closed."""
+    refusal = Refusal(503, "overloaded", "the server holds as many clients as it may")
+    hub.refused(refusal.code)
+    if not secure:
+        os.write(stream.socket.fileno(), hub.readable(refusal, ()).response())
+    stream.socket.close()
