@@ -106,6 +106,16 @@ class Snapshots:
             raise BadSnapshot(f"its name is that of another row: it was taken after {told['seq']}")
         return Snapshot(Head(told["seq"], bytes.fromhex(told["chain"])), told["fold"], payload)
 
+    def fold_of(self, seq: int) -> str | None:
+        """How the one after row ``seq`` was folded, as its first line says; None if that cannot be
+        read. Nothing else of it is read."""
+        try:
+            with self.path(seq).open("rb") as file:
+                fold = json.loads(file.readline())["fold"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return fold if isinstance(fold, str) else None
+
     def newest(
         self,
         reader: LogReader,
@@ -121,19 +131,34 @@ class Snapshots:
         Usable is what is whole, was folded with ``fold``, was taken from this very log, and is not
         refused by ``parse`` with BadSnapshot.
         """
+        foreign: list[int] = []
+        found = None
         for seq in self.seqs():
             if until is not None and seq > until:
+                continue
+            if self.fold_of(seq) not in (fold, None):
+                foreign.append(seq)
                 continue
             try:
                 snapshot = self.read(seq)
                 if snapshot.fold != fold:
                     raise BadSnapshot("it was made by a release whose state has another shape")
                 check_belongs(reader, snapshot.head)
-                return snapshot.head, parse(snapshot.payload)
+                found = snapshot.head, parse(snapshot.payload)
+                break
             except BadSnapshot as bad:
                 if warn is not None:
                     warn(f"the snapshot {self.path(seq)} is not used: {bad}")
-        return None
+        if foreign and warn is not None:
+            warn(self._of_another_fold(foreign))
+        return found
+
+    def _of_another_fold(self, seqs: list[int]) -> str:
+        """One line however many they are: after an upgrade it may be all."""
+        which = f"the snapshot {self.path(seqs[0])} is not used: it was"
+        if len(seqs) > 1:
+            which = f"snapshots in {self._directory} are not used, {len(seqs)} in all: they were"
+        return f"{which} made by a release whose state has another shape"
 
     def keep_only(self, seqs: Collection[int]) -> int:
         """Remove all others, and drafts that a crash left behind; how many. Raises OSError."""

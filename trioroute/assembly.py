@@ -43,6 +43,7 @@ from trioroute.settings import (
     endpoint_named,
     read_certificate,
 )
+from trioroute.slow_start import SlowStart
 
 logger = logging.getLogger("trioroute")
 
@@ -98,7 +99,7 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
     directory = Path(in_force.log.path)
     secret = log_secret(directory)
     stream = f"router/{in_force.server.name}"
-    recovered = recover(store, stream, Snapshots(directory), logger.warning)
+    recovered = recover(store, stream, Snapshots(directory), logger.warning, SlowStart(directory))
     state = recovered.state
     timings = Timings()
     journal = Journal(

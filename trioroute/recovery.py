@@ -16,7 +16,7 @@ from trioroute.policy.keys import HEX_KEY_BYTES, KEY_BYTES
 from trioroute.projections import State, apply
 from trioroute.projections.freeze import CannotThaw, thaw
 from trioroute.rare_gc import rare_gc
-from trioroute.snapshot import FOLD, parse, unreadable
+from trioroute.snapshot import FOLD, Progress, parse, unreadable
 
 PAGE = 2000
 KEY_FILE = "key"
@@ -37,11 +37,20 @@ class Recovered:
     lost: int = 0
 
 
+def _untold(_done: int, _until: int) -> None:
+    pass
+
+
 @rare_gc()
 def recover(
-    reader: LogReader, stream: str, snapshots: Snapshots | None = None, warn: Warn | None = None
+    reader: LogReader,
+    stream: str,
+    snapshots: Snapshots | None = None,
+    warn: Warn | None = None,
+    progress: Progress = _untold,
 ) -> Recovered:
-    """Fold a stream, page by page, from the newest usable snapshot on.
+    """Fold a stream, page by page, from the newest usable snapshot on. ``progress`` is told at
+    the start and after each page the last row folded and the last there is.
 
     Raises UnreadableEvent for a newer release or a changed row, LogDamaged.
     """
@@ -57,6 +66,8 @@ def recover(
     after = following[0].seq - 1 if following else reader.head().seq
     if begun == 0 and following and following[0].version > 1:
         begun = lost = state.position = following[0].version - 1
+    until = reader.head().seq
+    progress(after, until)
     # By seq, in the order of the file: by stream, each row is looked up in an index.
     while page := read_of(reader, stream, after, PAGE):
         seq = after
@@ -74,6 +85,7 @@ def recover(
             apply(state, version, at_ms, event)
             if type(event) is Gap and event.state is not None:
                 lost = 0
+        progress(after, until)
     return Recovered(state, snapshot, state.position - begun, lost)
 
 

@@ -12,6 +12,7 @@ from eventlog.segments import list_segments
 from eventlog.snapshots import BadSnapshot, Snapshots, check_belongs
 from eventlog.sqlite_segment import seal
 from trioroute.archived import forget_retired, is_archived
+from trioroute.row_index import searched
 from trioroute.snapshot import FOLD, parse_states
 
 NOT_ARCHIVED = "log.archive has not taken it yet"
@@ -70,6 +71,10 @@ def _judge(log: Path, reader: SqliteReader, archived_only: bool) -> MayGo:
     def may_go(segment: Segment, following: Segment) -> str:
         if archived_only and not is_archived(segment.file.path):
             return NOT_ARCHIVED
+        reason = lacks(following)
+        return "" if reason and _has_no_past(reader, snapshots, segment) else reason
+
+    def lacks(following: Segment) -> str:
         try:
             snapshot = snapshots.read(following.file.first - 1)
             if snapshot.fold != FOLD:
@@ -83,6 +88,23 @@ def _judge(log: Path, reader: SqliteReader, archived_only: bool) -> MayGo:
         return ""
 
     return may_go
+
+
+def _has_no_past(reader: SqliteReader, snapshots: Snapshots, oldest: Segment) -> bool:
+    """Whether nothing tells any more of what went before the oldest segment, as after an upgrade
+    that changed the fold, and no ``Gap`` in it restates the state: then it tells nothing of the
+    rows behind it that a snapshot could, and keeping it for that would keep it for ever."""
+    before = oldest.file.first - 1
+    if before < 1 or not _is_gone(snapshots, before):
+        return False
+    gaps = searched(reader, ("Gap",), ('"state"',), before, oldest.last_seq)
+    return next(gaps, None) is None
+
+
+def _is_gone(snapshots: Snapshots, seq: int) -> bool:
+    """Not there, or of another fold; one that cannot be read just now may be there."""
+    fold = snapshots.fold_of(seq)
+    return not snapshots.path(seq).exists() if fold is None else fold != FOLD
 
 
 def retire(log: Path, decided: Plan) -> None:

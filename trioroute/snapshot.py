@@ -16,6 +16,7 @@ from eventlog import Head, LogDamaged, LogReader, Record
 from eventlog.reading import SqliteReader
 from eventlog.segments import list_segments
 from eventlog.snapshots import BadSnapshot, Snapshot, Snapshots, Warn
+from trioroute.counted import plural
 from trioroute.events import Gap, UnreadableEvent, decode
 from trioroute.projections import State, apply
 from trioroute.projections.freeze import CannotThaw, fingerprint, freeze, thaw
@@ -32,6 +33,9 @@ SPACING_TIMES = 10
 ROW_BYTES = 250
 """Kept ones take a tenth of the log's bytes at most: large ones (very many pins) lie further apart.
 So many bytes of the log is a row, about."""
+
+LONG_ROWS = 200_000
+"""A fold of so many is told of: ten times what there is between snapshots, a second or two."""
 
 FOLD = fingerprint()
 COMPRESSION = 1
@@ -124,6 +128,40 @@ def begin_fold(
     """The fold from the newest usable snapshot after a row at most ``until``, else from nothing."""
     found = snapshots.newest(reader, FOLD, parse_states, until=until, warn=warn)
     return LogFold(found[1], found[0]) if found is not None else LogFold()
+
+
+def slow_fold(reader: LogReader, snapshots: Snapshots, after: int, until: int) -> str:
+    """What to say where the rows with ``after < seq <= until`` must be folded first: why, and what
+    helps. Nothing where that does not take long."""
+    oldest = reader.read(0, 1) if until - after >= LONG_ROWS else []
+    after = max(after, oldest[0].seq - 1) if oldest else until
+    if until - after < LONG_ROWS:
+        return ""
+    between = [seq for seq in snapshots.seqs() if after < seq <= until]
+    why = "no snapshot lies nearer"
+    if between:
+        foreign = all(snapshots.fold_of(seq) != FOLD for seq in between)
+        why = f"the {plural(len(between), 'snapshot')} there cannot be used"
+        if foreign:
+            why += ", being of another release"
+    return (
+        f"{plural(until - after, 'event')} must be folded first, which takes a while: {why}; "
+        f"`trioroute log snapshot {snapshots.directory.parent}` makes new ones, and so does a "
+        "router that runs"
+    )
+
+
+def foreign_only(snapshots: Snapshots, rows: int) -> str:
+    """What to say of a log of so many rows that several processes could read, if its snapshots were
+    not all of another release. Nothing where that would spare little."""
+    seqs = snapshots.seqs() if rows >= LONG_ROWS else []
+    if not seqs or any(snapshots.fold_of(seq) == FOLD for seq in seqs):
+        return ""
+    return (
+        f"the {plural(len(seqs), 'snapshot')} there cannot be used, being of another release, so "
+        f"one process reads it all; `trioroute log snapshot {snapshots.directory.parent}` makes "
+        "new ones, and so does a router that runs"
+    )
 
 
 def rows_after(reader: LogReader, after: int, until: int) -> Iterator[Record]:

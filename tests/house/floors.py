@@ -25,6 +25,7 @@ FLOORS = {
     "retain": 5,
     "free_ports": 4,
     "supervisor": 4,
+    "slow_start": 5,
     "process_log": 4,
     "scrape": 4,
     "observe": 4,

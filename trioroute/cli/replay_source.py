@@ -123,6 +123,7 @@ def opened(log: Path, lenient: bool) -> Iterator[Source]:
             source.spared_cores = 1
         if log.is_dir():
             source.snapshots, source.index = Snapshots(log), index_of(log)
+            source.warn = warn
             _tell_missing(reader)
         with rare_gc():
             yield source

@@ -10,14 +10,14 @@ from eventlog.bare import Bare, bare
 from eventlog.errors import LogDamaged
 from eventlog.reading import SqliteReader
 from eventlog.record import Record
-from eventlog.snapshots import Snapshots
+from eventlog.snapshots import Snapshots, Warn
 from eventlog.store import LogReader
 from eventlog.word_index import WordIndex
 from trioroute.events import Event, UnreadableEvent, decode
 from trioroute.events.codec import KINDS
 from trioroute.projections import State, apply
 from trioroute.row_index import searched
-from trioroute.snapshot import LogFold, begin_fold
+from trioroute.snapshot import LogFold, begin_fold, slow_fold
 
 DAMAGED_MAX = 10_000
 """Rows in a row that cannot be read, after which the rest is given up."""
@@ -71,7 +71,7 @@ class Source:
 
     ``snapshots`` spare most of the folding, ``index`` most of the search; None: everything is
     folded from the first row, and all rows are searched. ``spared_cores`` are those that are left
-    to others where several processes read.
+    to others where several processes read. ``warn`` is told, once, that a long fold comes first.
     """
 
     reader: LogReader
@@ -79,6 +79,7 @@ class Source:
     snapshots: Snapshots | None = None
     index: WordIndex | None = None
     spared_cores: int = 0
+    warn: Warn | None = None
     skipped: dict[str, int] = attrs.field(factory=dict)
 
     def records(self, after: int = 0, until: int | None = None) -> Iterator[Record]:
@@ -185,7 +186,15 @@ class Source:
         """The states after some row before ``seq``, the nearest one that a snapshot was made of."""
         if self.snapshots is None:
             return LogFold()
-        return begin_fold(self.reader, self.snapshots, until=seq - 1)
+        fold = begin_fold(self.reader, self.snapshots, until=seq - 1)
+        self.tell_once(slow_fold(self.reader, self.snapshots, fold.head.seq, seq - 1))
+        return fold
+
+    def tell_once(self, text: str) -> None:
+        """Warn, unless there is nothing to say or something was said before."""
+        if text and self.warn is not None:
+            self.warn(text)
+            self.warn = None
 
     def past_before(self, record: Record) -> "Past":
         """The past of a row, as far as a snapshot tells it; the rest is to be folded."""

@@ -19,7 +19,7 @@ from trioroute.replay.judge import Judge
 from trioroute.replay.processes import told_to_stop
 from trioroute.replay.proof import OtherToday, Verified
 from trioroute.replay.read import CannotRead, Past, Source
-from trioroute.snapshot import FOLD, parse_states, tells
+from trioroute.snapshot import FOLD, foreign_only, parse_states, tells
 
 STRETCH_ROWS = 15_000
 """Rows of a stretch at least: reading and comparing the snapshots at its ends is a small part."""
@@ -78,13 +78,15 @@ def stretches(source: Source, after: int, until: int) -> list[Stretch]:
             quiet = _quiet_after(source, seq)
             if quiet and _usable(source.snapshots, seq):
                 cuts.append((seq, quiet))
+    if len(cuts) == 1:
+        source.tell_once(foreign_only(source.snapshots, until - after))
     ends = [*cuts[1:], (0, until)]
     return [Stretch(*begin, *end) for begin, end in zip(cuts, ends, strict=True)]
 
 
 def _usable(snapshots: Snapshots, seq: int) -> bool:
     try:
-        return snapshots.read(seq).fold == FOLD
+        return snapshots.fold_of(seq) == FOLD and snapshots.read(seq).fold == FOLD
     except BadSnapshot:
         return False
 

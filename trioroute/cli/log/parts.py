@@ -18,10 +18,11 @@ from eventlog.segments import SegmentFile, SegmentReader, list_segments
 from eventlog.snapshots import BadSnapshot, Snapshot, Snapshots
 from eventlog.wal import broken_tail
 from trioroute import events as e
+from trioroute.cli.failures import warn
 from trioroute.cli.log.digests import Comparison
 from trioroute.replay.processes import free_cores, in_order, told_to_stop
 from trioroute.replay.read import Source
-from trioroute.snapshot import FOLD, LogFold, parse_states, tells
+from trioroute.snapshot import FOLD, LogFold, foreign_only, parse_states, tells
 
 PART_ROWS = 20_000
 """Rows of a part at least: reading and comparing the snapshots at its ends is a small share."""
@@ -113,9 +114,12 @@ def check_in_parts(log: Path, progress: Progress, *, spared_cores: int) -> "InPa
         return None
     try:
         with SqliteReader.open(log) as reader:
-            source = Source(reader, snapshots=Snapshots(log), spared_cores=spared_cores)
+            snapshots = Snapshots(log)
+            source = Source(reader, snapshots=snapshots, spared_cores=spared_cores, warn=warn)
             rows = _parts(source)
             processes = free_cores(source)
+            if len(rows) < 2:
+                source.tell_once(foreign_only(snapshots, reader.head().seq))
             if len(rows) < 2 or not processes:
                 return None
             files = list_segments(log)
@@ -162,7 +166,7 @@ def _parts(source: Source) -> list[Rows]:
     """Cut where snapshots are. Empty for a log that begins where there is none."""
     assert source.snapshots is not None
     first, until = source.reader.read(0, 1), source.reader.head().seq
-    seqs = source.snapshots.seqs()
+    seqs = [seq for seq in source.snapshots.seqs() if source.snapshots.fold_of(seq) == FOLD]
     if not first or until - first[0].seq < WORTH_ROWS:
         return []
     cuts = [first[0].seq - 1]
