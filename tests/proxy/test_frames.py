@@ -16,7 +16,7 @@ from tests.certificates import self_signed
 from tests.proxy.serving import RawClient, chunk, client, echo, eventually, port_tls, serving, start
 from tests.proxy.test_chunked import Turns
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
-from trioroute.proxy.serving.frames import BURST, STEP_FRAMES, FrameMeter
+from trioroute.proxy.serving.frames import BURST, RESET_COST, STEP_FRAMES, FrameMeter
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
@@ -95,6 +95,9 @@ def test_answers_pay_for_the_frames_that_take_them() -> None:
     assert spent(meter, PREFACE + FLOODS["PING"] * (BURST + 1)), "its own echoes do not"
 
 
+GET_H2 = [(":method", "GET"), (":path", "/"), (":scheme", "http"), (":authority", "t")]
+
+
 def h2_connection() -> h2.connection.H2Connection:
     connection = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
     connection.initiate_connection()
@@ -156,14 +159,51 @@ async def test_requests_that_are_reset_at_once_are_ended_too() -> None:
 
     async with serving(app) as server, client(server.port) as c:
         connection = h2_connection()
-        headers = {":method": "GET", ":path": "/", ":scheme": "http", ":authority": "t"}
         for stream in range(1, 2 * BURST, 2):
-            connection.send_headers(stream, list(headers.items()), end_stream=True)
+            connection.send_headers(stream, GET_H2, end_stream=True)
             connection.reset_stream(stream)
         await c.send(connection.data_to_send())
         assert await last_word(c, connection) == h2.errors.ErrorCodes.ENHANCE_YOUR_CALM
         await eventually(lambda: begun == ended)
         assert begun <= BURST
+
+
+async def test_requests_that_are_reset_together_are_taken_a_few_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = Turns()
+    resets_by_turn: dict[int, int] = {}
+    receive = h2.connection.H2Connection._receive_frame
+    begun = ended = 0
+
+    def counting(self: h2.connection.H2Connection, one: Frame) -> object:
+        resets_by_turn[turns.count] = resets_by_turn.get(turns.count, 0) + 1
+        return receive(self, one)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal begun, ended
+        begun += 1
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended += 1
+
+    async with serving(app) as server, client(server.port) as c:
+        connection = h2_connection()
+        streams = range(1, 200, 2)
+        for stream in streams:
+            connection.send_headers(stream, GET_H2, end_stream=True)
+        await c.send(connection.data_to_send())
+        await eventually(lambda: begun == len(streams))
+        monkeypatch.setattr(h2.connection.H2Connection, "_receive_frame", counting)
+        trio.lowlevel.add_instrument(turns)
+        for stream in streams:
+            connection.reset_stream(stream)
+        await c.send(connection.data_to_send())
+        await eventually(lambda: ended == begun)
+        trio.lowlevel.remove_instrument(turns)
+    assert sum(resets_by_turn.values()) == len(streams)
+    assert max(resets_by_turn.values()) <= STEP_FRAMES // RESET_COST
 
 
 async def test_many_requests_and_long_streams_of_one_client_are_let_through() -> None:

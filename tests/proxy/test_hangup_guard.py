@@ -6,6 +6,7 @@ import logging
 import h2.config
 import h2.connection
 import h2.events
+import h2.settings
 import httpx
 import pytest
 import trio
@@ -24,6 +25,7 @@ from tests.proxy.serving import (
 )
 from tests.proxy.test_hangup import Watcher
 from trioroute.proxy.serving.asgi import BrokenEnding, Receive, Scope, Send
+from trioroute.proxy.serving.hangup import client_gone
 from trioroute.proxy.serving.limits import ServerLimits
 
 
@@ -82,6 +84,47 @@ async def test_http2_body_over_the_limit_is_413_and_the_connection_lives() -> No
     assert refused.json()["error"]["code"] == "body_too_large"
     assert after.content == b"small"
     assert server.refusals == ["body_too_large"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("reset", [False, True])
+async def test_http2_client_that_leaves_with_its_window_shut_is_noticed_at_once(
+    stream: bool, reset: bool
+) -> None:
+    ends: list[bool] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await start(send)
+            await chunk(send, b"x" * 1000, more=stream)
+            while stream:
+                await chunk(send, b"x" * 1000)
+        finally:
+            ends.append(client_gone(scope))
+
+    async with serving(app, ServerLimits(client_stall_ms=60_000)) as server:
+        async with client(server.port) as c:
+            connection = h2.connection.H2Connection(h2.config.H2Configuration())
+            shut = {h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0}
+            connection.local_settings = h2.settings.Settings(client=True, initial_values=shut)
+            connection.initiate_connection()
+            headers = [(":method", "GET"), (":path", "/"), (":scheme", "http"), (":authority", "t")]
+            connection.send_headers(1, headers, end_stream=True)
+            await c.send(connection.data_to_send())
+            events: list[h2.events.Event] = []
+            while not any(isinstance(e, h2.events.ResponseReceived) for e in events):
+                assert await c.fill()
+                events += connection.receive_data(c.buffer)
+                c.buffer = b""
+            await trio.sleep(0.02)
+            assert not ends
+            if reset:
+                connection.reset_stream(1)
+                await c.send(connection.data_to_send())
+            else:
+                c.transport.socket.close()
+            await eventually(lambda: bool(ends), 1)
+    assert ends == [True]
 
 
 async def h2_events(c: RawClient) -> list[h2.events.Event]:

@@ -11,7 +11,7 @@ from tests.proxy.test_inflate import EMPTY_FRAME, EMPTY_MEMBER
 from trioroute.proxy.bodies import weigh as weigh_module
 from trioroute.proxy.bodies.facts import Facts, Question, read_facts
 from trioroute.proxy.bodies.reader import VALUES_MAX, BodyReader
-from trioroute.proxy.bodies.weigh import CONTAINERS_MAX, PACKED_BYTES, SURE_BYTES, weigh
+from trioroute.proxy.bodies.weigh import CONTAINERS_MAX, PACKED_BYTES, QUOTES_MAX, SURE_BYTES, weigh
 from trioroute.proxy.body import TakesLong
 
 LARGEST = 64 << 20
@@ -64,6 +64,17 @@ def test_a_body_full_of_brackets_counts_as_the_largest(piece: bytes) -> None:
         assert weigh(packed(b"gzip"), packed_body, HERE_MAX).size == LARGEST
         file = question(headers=[(b"content-type", b"audio/wav")])
         assert weigh(file, body, HERE_MAX).size == len(body)
+
+
+@pytest.mark.parametrize("piece", [b'"%x":1,', b'"%06d" : "",', b'"":0,'])
+def test_an_object_of_many_names_counts_as_the_largest(piece: bytes) -> None:
+    names = b"".join(piece % n if b"%" in piece else piece for n in range(QUOTES_MAX // 2 + 1))
+    body = b'{"model":"m",' + names + b'"end":1}'
+    assert len(body) < HERE_MAX
+    assert weigh(question(), body, HERE_MAX).size == LARGEST
+    assert weigh(packed(b"gzip"), gzip.compress(body), HERE_MAX).size == LARGEST
+    few = body[: len(body) // 3]
+    assert weigh(question(), few, HERE_MAX).size == len(few)
 
 
 def test_no_more_brackets_are_looked_for_than_count() -> None:

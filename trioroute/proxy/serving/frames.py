@@ -10,12 +10,14 @@ from collections.abc import Iterator
 
 PREFACE_BYTES = 24
 HEADER_BYTES = 9
-DATA, HEADERS, CONTINUATION = 0, 1, 9
+DATA, HEADERS, RESET, CONTINUATION = 0, 1, 3, 9
 
 STEP_FRAMES = 64
 """Taken before others run: some 2 ms."""
 STREAM_COST = 16
 """A frame that begins a stream counts as so many of a step: headers are decoded, a task begins."""
+RESET_COST = 8
+"""One that ends a stream: a request is cancelled, and its end logged."""
 
 FULL_BYTES = 256
 """DATA of this size is what a connection is for, and free."""
@@ -88,7 +90,7 @@ class FrameMeter:
             return 1
         if kind not in (HEADERS, CONTINUATION):
             self._credit -= 1
-            return 1
+            return RESET_COST if kind == RESET else 1
         blocks = size // BLOCK_BYTES
         self._credit -= 1 + blocks
         return STREAM_COST + blocks

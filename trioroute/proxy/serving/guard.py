@@ -30,9 +30,14 @@ class GuardedApp:
     """An ASGI application for hypercorn around the one of the server."""
 
     def __init__(
-        self, hub: Hub, app: ASGIApp, break_stream: Callable[[Send], Awaitable[None]]
+        self,
+        hub: Hub,
+        app: ASGIApp,
+        break_stream: Callable[[Send], Awaitable[None]],
+        undelivered: Callable[[Send], bool],
     ) -> None:
         self._hub = hub
+        self._undelivered = undelivered
         self._app = app
         self._break_stream = break_stream
 
@@ -71,7 +76,7 @@ class GuardedApp:
         session = GuardedExchange(body, send, scope["http_version"] == "2", self._hub.date_line)
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_watch, receive, session, client, nursery.cancel_scope)
+            nursery.start_soon(self._watch, receive, session, client, nursery.cancel_scope)
             try:
                 await self._app(scope, session.receive, session.send)
             except Exception as error:
@@ -98,6 +103,21 @@ class GuardedApp:
                 raise too_large_body(limits.body_bytes)
             if not message.get("more_body", False):
                 return gathered.whole()
+
+    async def _watch(
+        self,
+        receive: Receive,
+        session: "GuardedExchange",
+        client: Client,
+        scope: trio.CancelScope,
+    ) -> None:
+        """Hypercorn says the same of a client that has its answer and of one that is gone; and it
+        would wait for the window of one that is gone to open."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        if not session.complete or self._undelivered(session.raw_send):
+            client.gone = True
+            scope.cancel()
 
     async def _settle(
         self, scope: Scope, session: "GuardedExchange", failure: Exception | None, gone: bool
@@ -155,16 +175,6 @@ class GuardedExchange:
         if last:
             self.complete = True  # before the wait: a hang-up from here on interrupts nothing
         await self.raw_send(message)
-
-
-async def _watch(
-    receive: Receive, session: GuardedExchange, client: Client, scope: trio.CancelScope
-) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    if not session.complete:
-        client.gone = True
-        scope.cancel()
 
 
 async def _answer(send: Send, refusal: Refusal, kind: str = "http.response") -> None:

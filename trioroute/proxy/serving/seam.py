@@ -20,6 +20,7 @@ import hypercorn.trio.run
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.events import Closed, RawData
+from hypercorn.protocol.http_stream import ASGIHTTPState
 from priority.priority import TooManyStreamsError
 
 from trioroute.proxy.serving.asgi import ASGIApp, Send
@@ -268,3 +269,9 @@ async def break_stream(send: Send) -> None:
         await protocol._flush()
     except Exception:
         logger.debug("the stream was gone before it could be reset", exc_info=True)
+
+
+def undelivered(send: Send) -> bool:
+    """Whether the end of a response, which was sent, waits in hypercorn for the client's window."""
+    stream = getattr(send, "__self__", None)
+    return getattr(stream, "state", None) is ASGIHTTPState.RESPONSE

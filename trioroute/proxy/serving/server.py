@@ -15,7 +15,7 @@ from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.guard import GuardedApp
 from trioroute.proxy.serving.hub import Door, Headers, Hub
 from trioroute.proxy.serving.limits import ServerLimits
-from trioroute.proxy.serving.seam import break_stream, lean_worker
+from trioroute.proxy.serving.seam import break_stream, lean_worker, undelivered
 from trioroute.proxy.serving.sockets import listen_on
 from trioroute.proxy.serving.tls import Renewable
 
@@ -55,7 +55,7 @@ async def serve_http(
     """
     config = _config(limits, tls)
     hub = Hub(limits, on_refusal, door, readers)
-    guarded = GuardedApp(hub, app, break_stream)
+    guarded = GuardedApp(hub, app, break_stream, undelivered)
     sockets = await listen_on(listen, limits)
     bound = [sock.getsockname()[:2] for sock in sockets]
     serve = _worker(hub, app, guarded, config, sockets)
