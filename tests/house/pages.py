@@ -8,6 +8,7 @@ from tests.house.source import ROOT, files
 
 README = "README.md"
 CHANGELOG = "CHANGELOG.md"
+CONTRIBUTING = "CONTRIBUTING.md"
 RULES = "trioroute/policy/RULES.md"
 SETTINGS = "trioroute/settings/SETTINGS.md"
 EVENTS = "trioroute/events/EVENTS.md"
@@ -21,6 +22,7 @@ DISCOVERY = "trioroute/discovery/DISCOVERY.md"
 ALL = (
     README,
     CHANGELOG,
+    CONTRIBUTING,
     RULES,
     SETTINGS,
     EVENTS,

@@ -299,7 +299,8 @@ def test_links_and_named_files_are_there(where: str) -> None:
     text = pages.page(where)
     folder = (ROOT / where).parent
     gone = [link for link in pages.links(text) if not (folder / link).exists()]
-    named = re.findall(r"(?<![\w/])(?:\./)?((?:tools|tests|\.ci)/\w+(?:/\w+)*)", text)
+    folders = r"tools|tests|\.ci|trioroute|eventlog"
+    named = re.findall(rf"(?<![\w/.])(?:\./)?((?:{folders})/\w+(?:/\w+)*(?:\.[a-z]+)?)\b", text)
     fail_with(f"{where}: {name}" for name in (*gone, *named) if not (ROOT / name).exists())
 
 
