@@ -155,6 +155,34 @@ class LogDamaged(LogError):
         )
 
 
+class Overtaken(LogError):
+    """Retention was faster than the copy, by more than all that it held open: ``until`` is the last
+    row of the copy, 0 for none, ``begins_at`` the first that the log still has."""
+
+    def __init__(self, log: Path, target: Path, until: int, begins_at: int) -> None:
+        super().__init__(log, target, until, begins_at)
+        self.log = log
+        self.target = target
+        self.until = until
+        self.begins_at = begins_at
+
+    def __str__(self) -> str:
+        has = f"{self.target} ends at row {self.until}" if self.until else "nothing was copied"
+        return (
+            f"{self.log} retires its segments faster than they are copied: it begins at row"
+            f" {self.begins_at} by now, and {has}; copy it to another target, a faster one or while"
+            " less is retired"
+        )
+
+
+class ChangedMeanwhile(StoreFailed):
+    """A writer came while the file was read as one at rest."""
+
+    def __init__(self, source: Path) -> None:
+        super().__init__(str(source), "a router began to write it meanwhile: copy it again")
+        self.args = (source,)
+
+
 class JournalFull(LogError):
     """The journal's buffer is at its bound, nothing of this offer was taken.
 

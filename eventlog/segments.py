@@ -234,8 +234,10 @@ def _open(path: Path) -> Opened:
     with sqlite_errors(path):
         try:
             return open_to_read(path)
-        except FileNotFoundError as exc:
-            raise LogMissing(path) from exc
+        except (FileNotFoundError, sqlite3.OperationalError) as exc:
+            if path.exists():
+                raise
+            raise LogMissing(path) from exc  # retired just now
 
 
 def has_wal(path: Path) -> bool:

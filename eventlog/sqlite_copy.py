@@ -1,43 +1,28 @@
 """Copies of a log, also while it is written: as the log it is, or all of it in one file."""
 
 import os
-import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import attrs
 
-from eventlog.errors import LogDamaged, LogError, LogMissing, StoreFailed
+from eventlog.errors import ChangedMeanwhile, LogDamaged, LogMissing, Overtaken, StoreFailed
 from eventlog.record import Head
-from eventlog.schema import log_error
 from eventlog.segments import SegmentFile, SegmentReader, list_segments, sqlite_errors
 from eventlog.snapshots import DIRECTORY as SNAPSHOTS
 from eventlog.snapshots import copy_snapshot, copy_snapshots
-from eventlog.sqlite_opening import uri_of
-from eventlog.sqlite_segment import DRAFT, is_sealed, make_segment, remove_file, sync_directory
-from eventlog.sqlite_target import target_errors
-from eventlog.targets import TargetTaken, held, refuse_another_log, refuse_the_log
-
-PART = ".part"
-"""Added to the name of one file: the directory in which it is made, held by who makes it."""
+from eventlog.sqlite_opening import open_to_read
+from eventlog.sqlite_segment import DRAFT, is_sealed, remove_file, sync_directory
+from eventlog.sqlite_target import errors_of_the_source, target_errors
+from eventlog.targets import held, refuse_another_log, refuse_the_log
 
 PIECE_BYTES = 1 << 20
 HELD_MAX = 200
 """Closed segments that are held open at a time: a process has 1,024 descriptors, often."""
 
-GATHER_TRIES = 5
-
-OF_THE_SOURCE = (
-    "SQLITE_BUSY",
-    "SQLITE_LOCKED",
-    "SQLITE_CORRUPT",
-    "SQLITE_IOERR_READ",
-    "SQLITE_IOERR_SHORT_READ",
-)
-"""How the errors begin that a statement over two files makes of the one it reads."""
+TRIES = 5
 
 
 @attrs.frozen
@@ -56,26 +41,6 @@ class Copied:
     def tells_of_its_beginning(self) -> bool:
         """Whether it holds all rows, or a snapshot of what went before its first one."""
         return self.begins_at == 1 or self.begins_at - 1 in self.snapshots
-
-
-class Overtaken(LogError):
-    """Retention was faster than the copy, by more than all that it held open: ``until`` is the last
-    row of the copy, 0 for none, ``begins_at`` the first that the log still has."""
-
-    def __init__(self, log: Path, target: Path, until: int, begins_at: int) -> None:
-        super().__init__(log, target, until, begins_at)
-        self.log = log
-        self.target = target
-        self.until = until
-        self.begins_at = begins_at
-
-    def __str__(self) -> str:
-        has = f"{self.target} ends at row {self.until}" if self.until else "nothing was copied"
-        return (
-            f"{self.log} retires its segments faster than they are copied: it begins at row"
-            f" {self.begins_at} by now, and {has}; copy it to another target, a faster one or while"
-            " less is retired"
-        )
 
 
 def copy_log(log: Path, target: Path) -> Copied:
@@ -179,7 +144,7 @@ def _copy(log: Path, one: _Held, copy: Path, until: int) -> None:
     else:
         try:
             _back_up(one.file.path, draft, copy)
-        except StoreFailed:
+        except (StoreFailed, FileNotFoundError):
             left = list_segments(log)
             if one.file in left or not left:
                 raise
@@ -203,87 +168,16 @@ def _read(opened: BinaryIO, path: Path) -> bytes:
 
 
 def _back_up(source: Path, draft: Path, copy: Path) -> None:
-    with sqlite_errors(source):
-        reading = sqlite3.connect(uri_of(source, "mode=ro"), uri=True)
-    try:
+    """As ``open_to_read`` has it: a log at rest may lie where nothing can be written."""
+    for _ in range(TRIES):
+        remove_file(draft)
         with sqlite_errors(source):
-            reading.execute("SELECT count(*) FROM sqlite_schema").fetchall()
-        with target_errors(copy), closing(sqlite3.connect(draft, isolation_level=None)) as writing:
-            with _errors_of_the_source(source):
-                reading.backup(writing)
-            writing.execute("PRAGMA journal_mode = DELETE").fetchall()
-    finally:
-        reading.close()
-
-
-@contextmanager
-def _errors_of_the_source(source: Path) -> Iterator[None]:
-    """What one statement over two files says of the one it reads; the rest is of the other."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        if not str(error.sqlite_errorname).startswith(OF_THE_SOURCE):
-            raise
-        raise log_error(error, source) from error
-
-
-def copy_into_one_file(log: Path, target: Path, views: Mapping[str, str]) -> int:
-    """All rows of a log in one new SQLite file with ``views`` over all of them; how many rows.
-
-    Raises LogMissing, TargetIsLog, TargetTaken, Overtaken, StoreFailed, LogDamaged,
-    FileExistsError, OSError.
-    """
-    files = list_segments(log) if log.is_dir() else []
-    if not files:
-        raise LogMissing(log)
-    refuse_the_log(log, target)
-    _refuse_what_is_there(target)
-    place = target.with_name(target.name + PART)
-    try:
-        with target_errors(target):
-            place.mkdir(mode=0o700, exist_ok=True)
-            with held(place):
-                _refuse_what_is_there(target)
-                rows = _gather_what_is_left(log, target, place / target.name, views)
-                (place / target.name).rename(target)
-                shutil.rmtree(place)
-    except TargetTaken:
-        raise
-    except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
-        raise
-    return rows
-
-
-def _refuse_what_is_there(target: Path) -> None:
-    if target.exists():
-        raise FileExistsError(f"{target} is there already: give a name that is free")
-
-
-def _gather_what_is_left(log: Path, target: Path, draft: Path, views: Mapping[str, str]) -> int:
-    """Begin anew where a segment is retired meanwhile: a file has no hole."""
-    for _ in range(GATHER_TRIES):
-        files = list_segments(log)
-        try:
-            return _gather(files, draft, views)
-        except (StoreFailed, FileNotFoundError):
-            if all(file.path.exists() for file in files):
-                raise
-    raise Overtaken(log, target, 0, files[0].first)
-
-
-def _gather(files: Sequence[SegmentFile], draft: Path, views: Mapping[str, str]) -> int:
-    remove_file(draft)  # of a copy that was killed
-    make_segment(SegmentFile(0, draft), views)
-    with closing(sqlite3.connect(draft, isolation_level=None, uri=True)) as writing:
-        writing.execute("PRAGMA journal_mode = DELETE").fetchall()
-        for file in files:
-            source = uri_of(file.path, "mode=ro")
-            with sqlite_errors(file.path):
-                writing.execute("ATTACH ? AS part", (source,))
-                writing.execute("SELECT count(*) FROM part.sqlite_schema").fetchall()
-            with _errors_of_the_source(file.path):
-                writing.execute("INSERT INTO main.events SELECT * FROM part.events")
-            writing.execute("DETACH part")
-        rows: int = writing.execute("SELECT count(*) FROM events").fetchone()[0]
-    return rows
+            opened = open_to_read(source)
+        with closing(opened.connection) as reading:
+            with target_errors(copy), closing(sqlite3.connect(draft)) as writing:
+                with errors_of_the_source(source):
+                    reading.backup(writing)
+                writing.execute("PRAGMA journal_mode = DELETE").fetchall()
+            if not opened.outdated(source):
+                return
+    raise ChangedMeanwhile(source)

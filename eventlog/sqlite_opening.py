@@ -26,6 +26,9 @@ BUSY_TIMEOUT_S = 1.0
 MEMORY = Path("/dev/shm")
 """Where a copy goes that finds no room among temporary files."""
 
+AT_REST = "mode=ro&immutable=1"
+"""Without the mode SQLite would make the file anew that is retired just now."""
+
 COPY_TRIES = 3
 
 _NO_PLACE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
@@ -62,7 +65,7 @@ def open_to_read(path: Path) -> Opened:
     """Open one segment. Raises NewerLog, LogDamaged, StoreFailed, sqlite3.Error, OSError."""
     seen = seen_of(path)
     if is_complete(path):
-        return _connect(path, "immutable=1", seen)
+        return _connect(path, AT_REST, seen)
     try:
         return _connect(path, "mode=ro", None)
     except sqlite3.OperationalError as exc:
@@ -71,7 +74,7 @@ def open_to_read(path: Path) -> Opened:
             raise
         if _wal_bytes(path):
             return _open_copy(path, exc)
-        return _connect(path, "immutable=1", seen)
+        return _connect(path, AT_REST, seen)
 
 
 def is_complete(path: Path) -> bool:
@@ -159,4 +162,4 @@ def _try_copy(path: Path, place: Path) -> Opened | None:
         with closing(sqlite3.connect(copy, isolation_level=None)) as folding:
             folding.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             folding.execute("PRAGMA journal_mode = DELETE").fetchall()
-        return _connect(copy, "immutable=1", before)
+        return _connect(copy, AT_REST, before)

@@ -13,6 +13,16 @@ ROOM_BYTES = 64 << 10
 """A disk with less is full: SQLite makes no file of shared memory there."""
 
 
+OF_THE_SOURCE = (
+    "SQLITE_BUSY",
+    "SQLITE_LOCKED",
+    "SQLITE_CORRUPT",
+    "SQLITE_IOERR_READ",
+    "SQLITE_IOERR_SHORT_READ",
+)
+"""How the errors begin that a statement over two files makes of the one it reads."""
+
+
 @contextmanager
 def target_errors(target: Path) -> Iterator[None]:
     """Turn what goes wrong while ``target`` is written into StoreFailed about it, or NoRoom with
@@ -32,6 +42,17 @@ def target_errors(target: Path) -> Iterator[None]:
         if isinstance(error, OSError) and error.filename is None:
             raise cannot_write(target, error) from error
         raise
+
+
+@contextmanager
+def errors_of_the_source(source: Path) -> Iterator[None]:
+    """What one statement over two files says of the one it reads; the rest is of the other."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if not str(error.sqlite_errorname).startswith(OF_THE_SOURCE):
+            raise
+        raise log_error(error, source) from error
 
 
 def _is_full(target: Path) -> bool:

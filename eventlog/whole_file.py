@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 DRAFT = ".new"
@@ -12,8 +13,8 @@ DRAFT_LEFT_S = 3600
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write it durably, in place of what is there; its directory is made. Raises OSError; then
-    nothing has changed."""
+    """Write it durably, in place of what is there; its directory is made. Raises OSError that names
+    the file; then nothing has changed."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}{DRAFT}")
     try:
@@ -22,8 +23,11 @@ def write_whole(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         draft.rename(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):  # it was not even made
+            draft.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 

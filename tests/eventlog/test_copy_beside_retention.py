@@ -11,9 +11,11 @@ import pytest
 from eventlog import Head, sqlite_copy
 from eventlog.chain import verify_chain
 from eventlog.conformance import some_entries
+from eventlog.errors import Overtaken
 from eventlog.segments import list_segments
 from eventlog.sqlite import SegmentLimits, SqliteReader, SqliteStore
-from eventlog.sqlite_copy import Overtaken, copy_into_one_file, copy_log
+from eventlog.sqlite_copy import copy_log
+from eventlog.sqlite_one_file import copy_into_one_file
 from eventlog.sqlite_opening import uri_of
 from eventlog.sqlite_segment import remove_file
 
@@ -142,7 +144,7 @@ def test_one_file_has_what_is_left_and_no_hole(
             retire(log, 2)
         return real(path, how)
 
-    monkeypatch.setattr("eventlog.sqlite_copy.uri_of", second_is_gone)
+    monkeypatch.setattr("eventlog.sqlite_one_file.uri_of", second_is_gone)
     target = tmp_path / "one.sqlite"
     assert copy_into_one_file(log, target, {}) == (SEGMENTS - 2) * ROWS
     with closing(sqlite3.connect(target)) as one:
@@ -160,8 +162,8 @@ def test_one_file_gives_up_where_each_try_is_overtaken(
             retire(log, 1)
         return real(path, how)
 
-    monkeypatch.setattr(sqlite_copy, "GATHER_TRIES", 2)
-    monkeypatch.setattr("eventlog.sqlite_copy.uri_of", always_gone)
+    monkeypatch.setattr("eventlog.sqlite_one_file.TRIES", 2)
+    monkeypatch.setattr("eventlog.sqlite_one_file.uri_of", always_gone)
     with pytest.raises(Overtaken, match="nothing was copied"):
         copy_into_one_file(log, tmp_path / "one.sqlite", {})
     assert [path.name for path in tmp_path.iterdir()] == ["log"]

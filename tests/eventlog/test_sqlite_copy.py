@@ -12,7 +12,8 @@ from eventlog.chain import verify_chain
 from eventlog.conformance import read_all, some_entries
 from eventlog.segments import list_segments
 from eventlog.sqlite import SegmentLimits, SqliteReader, SqliteStore
-from eventlog.sqlite_copy import copy_into_one_file, copy_log
+from eventlog.sqlite_copy import copy_log
+from eventlog.sqlite_one_file import copy_into_one_file
 from eventlog.sqlite_segment import is_sealed
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from eventlog.conformance import some_entries
 from eventlog.sqlite import SqliteStore
-from eventlog.sqlite_copy import copy_into_one_file, copy_log
+from eventlog.sqlite_copy import copy_log
+from eventlog.sqlite_one_file import copy_into_one_file
 from eventlog.targets import TargetIsLog, TargetTaken, refuse_the_log
 
 

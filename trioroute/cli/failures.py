@@ -3,8 +3,11 @@
 The words are those of click, which tells wrong usage.
 """
 
+import errno
+import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 import click
@@ -19,6 +22,43 @@ def fail(text: str, code: int = 1) -> NoReturn:
 def warn(text: str) -> None:
     """Say it and go on."""
     click.echo(f"Warning: {text}", err=True)
+
+
+STDOUT = "the standard output"
+
+_REMEDIES = {
+    errno.ENOSPC: "free room on its disk",
+    errno.EDQUOT: "free room in this user's share of its disk",
+    errno.EROFS: "nothing can be written there; remount it, or work on a copy",
+    errno.EACCES: "run it as the user whose it is, or let this one in",
+    errno.EPERM: "run it as the user whose it is, or let this one in",
+    errno.EIO: "its disk fails: look at the kernel's log",
+}
+
+
+def disk_words(error: OSError) -> str:
+    """What the system says of a file or a disk: the place, the reason, and what helps."""
+    told = str(error) if error.strerror is None else error.strerror
+    place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    remedy = _REMEDIES.get(error.errno or 0, "")
+    return f"{place}{told}" + (f": {remedy}" if remedy else "")
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Where a full disk takes no more of what is printed, say so: as an error of the command."""
+    try:
+        try:
+            yield
+        finally:
+            with suppress(BrokenPipeError, ValueError):  # who reads it has enough; closed
+                sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        # Python's own flush at the end would complain once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        fail(f"{STDOUT}: {disk_words(error)}", 2)
 
 
 def fail_for_all(errors: Iterable[object], code: int = 1) -> NoReturn:

@@ -3,6 +3,7 @@
 import click
 
 import trioroute
+from trioroute.cli.failures import heard
 from trioroute.cli.lazy import Entries, LazyGroup
 
 COMMANDS: Entries = {
@@ -31,6 +32,10 @@ class Commands(LazyGroup):
     """All commands."""
 
     entries = COMMANDS
+
+    def invoke(self, ctx: click.Context) -> object:
+        with heard():
+            return super().invoke(ctx)
 
 
 @click.command(

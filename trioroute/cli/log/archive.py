@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from eventlog.reading import SqliteReader
-from eventlog.sqlite_copy import copy_into_one_file, copy_log
+from eventlog.sqlite_copy import copy_log
+from eventlog.sqlite_one_file import copy_into_one_file
 from eventlog.word_index import DIRECTORY as INDEX
 from trioroute.archived import DIRECTORY as MARKS
 from trioroute.cli.failures import warn

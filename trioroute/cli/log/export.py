@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,7 +11,7 @@ import click
 from eventlog import Record
 from eventlog.reading import SqliteReader
 from eventlog.targets import refuse_the_log
-from trioroute.cli.failures import warn
+from trioroute.cli.failures import heard, warn
 from trioroute.cli.log.chosen import OfReplicas
 from trioroute.cli.log.words import Bar, failures, log_argument
 from trioroute.events.codec import KINDS
@@ -25,6 +26,9 @@ Examples:
   trioroute log export trioroute-log --since -1h --kind Dispatched --kind Released
   duckdb -c "SELECT body.replica, count(*) FROM read_json('events.jsonl') GROUP BY 1"
 """
+
+PART = ".part"
+"""Added to the name of the file while it is not whole."""
 
 
 @click.command("export", epilog=EPILOG)
@@ -64,14 +68,38 @@ def export_command(
         rows = _chosen(rows_after(reader, after, head), since_ms, until_ms, kinds, of_replicas)
         with Bar("exporting", shown=output is not None) as bar:
             if output is None:
-                written = _write(rows, sys.stdout.buffer, head, bar)
+                with heard():
+                    written = _write(rows, sys.stdout.buffer, head, bar)
             else:
-                with output.open("wb") as file:
+                with _whole(output) as file:
                     written = _write(rows, file, head, bar)
         for text in of_replicas.unmet():
             warn(text)
     if output is not None:
         click.echo(f"wrote {plural(written, 'event')} to {output}", err=True)
+
+
+@contextmanager
+def _whole(output: Path) -> Iterator[BinaryIO]:
+    """A file that gets its name once all is in it: what is cut short looks like less happened.
+    Where no regular file is there (a pipe, a device), it is written to as it is."""
+    place = output.resolve()
+    draft = place.with_name(place.name + PART)
+    if output.exists() and not output.is_file():
+        draft = place = output
+    try:
+        with draft.open("wb") as file:
+            yield file
+        if draft != place:
+            draft.rename(place)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(output)) from error
+    finally:
+        if draft != place:
+            with suppress(OSError):  # it was not even made
+                draft.unlink(missing_ok=True)
 
 
 def _chosen(

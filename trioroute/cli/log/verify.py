@@ -10,6 +10,9 @@ import click
 
 from eventlog import Head
 from eventlog.check import Bad, Checked, check_log, holds_at
+from eventlog.segments import list_segments
+from eventlog.wal import may_be_missing
+from trioroute.cli.failures import warn
 from trioroute.cli.log.digests import Digests
 from trioroute.cli.log.parts import InParts, check_in_parts
 from trioroute.cli.log.words import CHECK_FAILED, Bar, failures, json_option, log_argument
@@ -40,7 +43,15 @@ def verify_command(log: Path, head: str | None, as_data: bool) -> None:
         digests = _checked(log)
         found = digests.checked
         missing = kept is not None and not holds_at(log, kept)
-    told = _told(found, digests, head if missing else None)
+        unsure = log.is_dir() and may_be_missing(list_segments(log)[-1].path)
+    told = _told(found, digests, head if missing else None) | {"wal_missing": unsure}
+    if unsure:
+        warn(
+            f"{list_segments(log)[-1].path}-wal is not there although the router that wrote it did "
+            f"not end in order: if it was lost or not copied, rows after {found.head.seq} are "
+            "missing; put it back beside its file, or compare with a head that was kept elsewhere "
+            "(--head)"
+        )
     if as_data:
         click.echo(json.dumps(told))
     else:

@@ -11,7 +11,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from eventlog import LogDamaged, LogError
-from trioroute.cli.failures import fail
+from trioroute.cli.failures import disk_words, fail
 from trioroute.events import UnreadableEvent
 from trioroute.rare_gc import rare_gc
 from trioroute.replay.present import console_for
@@ -34,8 +34,10 @@ def failures() -> Iterator[None]:
     except BrokenPipeError:
         # Who reads us has enough, like `head`; Python's own flush at the end must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (LogError, UnreadableEvent, OSError) as error:
+    except (LogError, UnreadableEvent) as error:
         fail(str(error), CANNOT)
+    except OSError as error:
+        fail(disk_words(error), CANNOT)
 
 
 class Bar:
