@@ -70,6 +70,36 @@ def test_nothing_prevents_an_eject_of_a_replica_that_was_really_down() -> None:
     assert found(told_of(rig), "eject.scrape_failures").instead == "3"
 
 
+def test_a_replica_that_served_while_its_scrapes_failed_was_not_down() -> None:
+    """One request ended before the eject, one that ran then after it; a third broke off."""
+    rig = Rig().live("a", models=("m",))
+    rig.pass_s(3).use()
+    rig.fail_scrape("a", "status")
+    early, late, broken = rig.go(), rig.go(), rig.go()
+    rig.pass_s(2).finish(early)
+    rig.pass_s(1).fail_scrape("a", "status")
+    assert rig.standing("a") == "EJECTED"
+    rig.pass_s(1).finish(late)
+    rig.pass_s(1.5).fail_scrape("a", "status")
+    text = (
+        "no setting of the router prevents that a was ejected: its next scrape failed too "
+        "(status), 2.5 s later, though 2 requests ended well there since the first failed scrape, "
+        "{} badly; eject.scrape_failures=3 would only have put it off: mend what answers its "
+        "scrapes"
+    )
+    assert text.format("none") in said(told_of(rig))
+    assert told_of(rig).hints == ()
+    rig = Rig().live("a")
+    rig.pass_s(3).fail_scrape("a", "status")
+    early, late, broken = rig.go(), rig.go(), rig.go()
+    rig.pass_s(2).finish(early)
+    rig.pass_s(1).fail_scrape("a", "status")
+    rig.pass_s(1).finish(late)
+    rig.finish(broken, "upstream_cut")
+    rig.pass_s(1.5).fail_scrape("a", "status")
+    assert text.format("1") in said(told_of(rig))
+
+
 def test_ejecting_a_replica_that_fails_requests_was_right() -> None:
     told = told_of(play(failing_requests))
     (one,) = [one for one in told.prevention if one.harm == "eject"]

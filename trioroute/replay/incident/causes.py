@@ -13,6 +13,7 @@ import attrs
 
 from trioroute.replay.clock import span
 from trioroute.replay.incident.told import FirstCause
+from trioroute.replay.incident.toll import Toll
 from trioroute.replay.told import Line
 
 BEFORE_MS = 600_000
@@ -21,70 +22,100 @@ BEFORE_MS = 600_000
 OF_ITS_OWN = frozenset({"eject", "died", "log", "failure"})
 """Kinds of trouble that do not come of missing replicas."""
 
-KNOWN_MAX = 10_000
-"""Rows of trouble whose replica is known."""
+TROUBLES_MAX = 100
+"""Sets of models whose first trouble is kept."""
+
+ATTEMPTS_MAX = 10_000
+"""Failed attempts whose request may still be tried again."""
 
 CHANGES_MAX = 20
 """Changes of a span that are told; of more, the last ones."""
 
 
+Models = frozenset[str] | None
+"""The models that something concerns; None: all, or it is not known."""
+
+
+@attrs.frozen
+class Trouble:
+    """``begun_ms`` is when it began, such as with the first failed scrape before an eject."""
+
+    begun_ms: int
+    cause: FirstCause
+    replica: str | None = None
+    models: Models = None
+
+
 @attrs.define
 class Causes:
-    """``away`` holds, by replica, the change that took it out of traffic and still holds.
+    """``away`` holds, by replica, the change that took it out of traffic and still holds, and the
+    models it served.
 
-    ``begun_ms`` is when the cause began, such as with the first failed scrape before an eject.
-    ``earlier``: what was under way when the span began, with the replicas ``wrong`` then;
-    ``about``: by its place, the replica that trouble came from.
+    ``troubles`` are the first for each set of models. ``earlier``: what was under way when the span
+    began, with the replicas ``wrong`` then and the models that they ``served``.
     """
 
-    cause: FirstCause | None = None
-    begun_ms: int = 0
+    troubles: dict[Models, Trouble] = attrs.field(factory=dict)
     earlier: FirstCause | None = None
     wrong: frozenset[str] = frozenset()
-    about: dict[str, str] = attrs.field(factory=dict)
-    failure: FirstCause | None = None
-    attempt: FirstCause | None = None
+    served: frozenset[str] = frozenset()
+    failure: Trouble | None = None
+    attempts: dict[str, Trouble] = attrs.field(factory=dict)
     changes: deque[Line] = attrs.field(factory=lambda: deque(maxlen=CHANGES_MAX))
-    away: dict[str, Line] = attrs.field(factory=dict)
+    away: dict[str, tuple[Line, Models]] = attrs.field(factory=dict)
     hole: Line | None = None
 
-    def under_way(self, at_ms: int, wrong: dict[str, str]) -> None:
+    def under_way(self, at_ms: int, wrong: dict[str, str], served: frozenset[str]) -> None:
         """The span began in trouble, told by replica: its cause is before it."""
         said = f"already under way when the span begins: {'; '.join(wrong.values())}"
         self.earlier = FirstCause(kind="earlier", text=said, at_ms=at_ms, place=None)
-        self.wrong = frozenset(wrong)
+        self.wrong, self.served = frozenset(wrong), served
 
     def missing(self, at_ms: int, place: str) -> None:
         """Rows are missing here: what comes later may not be the first."""
         text = "rows are missing before this one: an earlier cause may be among them"
         self.hole = self.hole or Line(at_ms=at_ms, place=place, event="missing", text=text)
 
-    def change(self, line: Line, away: str | None = None) -> None:
-        """Somebody changed something on purpose; ``away`` is the replica it took out of traffic."""
+    def change(self, line: Line, away: str | None = None, models: Models = None) -> None:
+        """Somebody changed something on purpose; ``away`` is the replica, of ``models``, that it
+        took out of traffic."""
         self.changes.append(line)
         if away is not None:
-            self.away[away] = line
+            self.away[away] = (line, models)
 
     def back(self, replica: str) -> None:
         """What was taken away is there again."""
         self.away.pop(replica, None)
 
-    def trouble(self, begun_ms: int, cause: FirstCause, replica: str | None = None) -> None:
+    def trouble(self, trouble: Trouble) -> None:
         """The trouble that began first is the first cause; what began later only follows."""
-        self._know(cause.place, replica)
-        if self.cause is None or begun_ms < self.begun_ms:
-            before = tuple(line for line in self.changes if self._just_before(line, begun_ms))
-            if self.failure is not None and self.failure.at_ms < begun_ms:
-                before = (*before, _line_of(self.failure))
-            if self.hole is not None:
-                before = (self.hole, *before)
-            self.cause = attrs.evolve(cause, before=before)
-            self.begun_ms = begun_ms
+        known = self.troubles.get(trouble.models)
+        if known is not None:
+            if trouble.begun_ms >= known.begun_ms:
+                return
+        elif len(self.troubles) >= TROUBLES_MAX:
+            return
+        told = attrs.evolve(trouble.cause, before=self._before(trouble))
+        self.troubles[trouble.models] = attrs.evolve(trouble, cause=told)
 
-    def shortage(self, begun_ms: int, cause: FirstCause) -> None:
-        """Those that were left did not suffice. Where a change had taken some away just before,
-        the change is the cause, and the shortage what it led to."""
-        taken = [line for line in self.away.values() if self._just_before(line, begun_ms)]
+    def _before(self, trouble: Trouble) -> tuple[Line, ...]:
+        """What came before both the trouble and its cause, and is not the cause or its evidence."""
+        cause, until_ms = trouble.cause, min(trouble.begun_ms, trouble.cause.at_ms)
+        told = {cause.place, *(line.place for line in cause.evidence)}
+        changes = (line for line in self.changes if self._just_before(line, until_ms))
+        before = [line for line in changes if line.place not in told]
+        if self.failure is not None and self.failure.begun_ms < until_ms:
+            before.append(_line_of(self.failure.cause))
+        return (*before,) if self.hole is None else (self.hole, *before)
+
+    def shortage(self, begun_ms: int, cause: FirstCause, models: Models) -> None:
+        """Those that were left for ``models`` did not suffice. Where a change had taken some of
+        theirs away just before, it is the cause, and the shortage what it led to."""
+        taken = [
+            line
+            for line, served in self.away.values()
+            if self._just_before(line, begun_ms) and _meet(served, models)
+        ]
         if taken:
             first = taken[0]
             then = Line(
@@ -98,53 +129,71 @@ class Causes:
                 place=first.place,
                 evidence=evidence,
             )
-        self.trouble(begun_ms, cause)
+        self.trouble(Trouble(begun_ms, cause, models=models))
 
-    def fail(self, at_ms: int, place: str, text: str, replica: str | None) -> None:
-        """The first request that failed: the first cause where nothing greater is in the log."""
-        self._know(place, replica if self.failure is None else None)
+    def fail(self, failed: Trouble) -> None:
+        """A request failed: the first one is the first cause where nothing greater did harm."""
         if self.failure is None:
-            self.failure = FirstCause(kind="failure", text=text, at_ms=at_ms, place=place)
+            self.failure = failed
 
-    def try_failed(self, at_ms: int, place: str, text: str, replica: str | None) -> None:
-        """The first attempt that failed; only its request's end tells whether a client saw it."""
-        self._know(place, replica if self.attempt is None else None)
-        if self.attempt is None:
-            self.attempt = FirstCause(kind="failure", text=text, at_ms=at_ms, place=place)
+    def try_failed(self, decision: str, failed: Trouble) -> None:
+        """An attempt failed; only its request's end tells whether a client saw it."""
+        if len(self.attempts) < ATTEMPTS_MAX:
+            self.attempts[decision] = failed
+
+    def tried_again(self, decision: str) -> None:
+        self.attempts.pop(decision, None)
 
     def support(self, place: str, line: Line) -> None:
         """A row that came after the cause and belongs to it, if that is the one at ``place``."""
-        if self.cause is not None and self.cause.place == place:
-            self.cause = attrs.evolve(self.cause, evidence=(*self.cause.evidence, line))
+        for key, one in self.troubles.items():
+            if one.cause.place == place:
+                cause = attrs.evolve(one.cause, evidence=(*one.cause.evidence, line))
+                self.troubles[key] = attrs.evolve(one, cause=cause)
 
-    def _know(self, place: str | None, replica: str | None) -> None:
-        if place is not None and replica is not None and len(self.about) < KNOWN_MAX:
-            self.about[place] = replica
+    def told(self, toll: Toll, *, lost: str | None) -> FirstCause | None:
+        """``lost``: the last attempt of the first request that failed in all of them.
 
-    def told(self, *, lost: bool, harmed_ms: int | None) -> FirstCause | None:
-        """``lost``: some request failed in all its attempts; ``harmed_ms``: when the service did
-        a client harm for the first time. What was under way is the cause, unless all of the harm
-        came after the beginning of trouble that has nothing to do with it."""
-        cause, earlier = self._of_span(lost), self.earlier
-        if cause is None or earlier is None:
-            return cause or earlier
-        of_its_own = (
-            cause.kind in OF_ITS_OWN and self.about.get(cause.place or "") not in self.wrong
-        )
-        if harmed_ms is None or harmed_ms < self.begun_ms or not of_its_own:
+        What was under way is the cause, unless all of the harm that it can have done came after the
+        beginning of trouble that has nothing to do with it.
+        """
+        first, earlier = self._of_span(toll, lost), self.earlier
+        if first is None or earlier is None:
+            return earlier if first is None else first.cause
+        theirs_ms = toll.first_of(self.wrong, self.served)
+        apart = first.models is not None and first.models.isdisjoint(self.served)
+        own = first.cause.kind in OF_ITS_OWN and first.replica not in self.wrong
+        if not toll.by or not (own or apart):
             return earlier
-        return attrs.evolve(cause, before=(_line_of(earlier, "earlier"), *cause.before))
+        if theirs_ms is not None and theirs_ms < first.begun_ms:
+            return earlier
+        before = (_line_of(earlier, "earlier"), *first.cause.before)
+        return attrs.evolve(first.cause, before=before)
 
-    def _of_span(self, lost: bool) -> FirstCause | None:
-        if self.failure is None and lost:
-            self.failure = self.attempt
-        if self.cause is None and self.failure is not None:
-            self.trouble(self.failure.at_ms, self.failure)
-        return self.cause
+    def _of_span(self, toll: Toll, lost: str | None) -> Trouble | None:
+        """The first that can have harmed a client, if some was: one of a model that it is of."""
+        if self.failure is None and lost is not None:
+            self.failure = self.attempts.get(lost)
+        found = sorted(self.troubles.values(), key=lambda one: one.begun_ms)
+        failed = self.failure
+        if failed is not None and not any(_meet(one.models, failed.models) for one in found):
+            told = attrs.evolve(failed.cause, before=self._before(failed))
+            found.append(attrs.evolve(failed, cause=told))
+        did = next((one for one in found if toll.since(one.begun_ms, one.models)), None)
+        if did is None or did is found[0]:
+            return found[0] if found else None
+        before, harmless = did.cause.before, found[0].cause
+        if harmless.at_ms <= did.begun_ms:
+            before = (_line_of(harmless, harmless.kind), *before)
+        return attrs.evolve(did, cause=attrs.evolve(did.cause, before=before))
 
     @staticmethod
     def _just_before(line: Line, at_ms: int) -> bool:
         return at_ms - BEFORE_MS <= line.at_ms <= at_ms
+
+
+def _meet(one: Models, other: Models) -> bool:
+    return one is None or other is None or not one.isdisjoint(other)
 
 
 def _line_of(cause: FirstCause, event: str = "Released") -> Line:

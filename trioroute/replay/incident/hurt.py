@@ -5,6 +5,7 @@ import attrs
 from trioroute.replay.incident.limbo import Place
 from trioroute.replay.incident.running import dispatch_kept
 from trioroute.replay.incident.told import Harmed
+from trioroute.replay.incident.toll import Toll
 from trioroute.replay.plain import Who
 from trioroute.replay.read import Source, decision_name
 
@@ -26,22 +27,25 @@ class _Hurt:
 
 @attrs.define
 class Hurt:
-    """``first_ms`` is when the service did a client harm for the first time."""
+    """``toll`` is all harm that the service did, not only that of the first."""
 
     failed: list[_Hurt] = attrs.field(factory=list)
     refused: list[_Hurt] = attrs.field(factory=list)
-    first_ms: int | None = None
+    toll: Toll = attrs.field(factory=Toll)
 
-    def fail(self, at_ms: int, place: Place, request_id: str, who: Who, got: str) -> None:
-        """A client saw its request fail."""
+    def fail(
+        self, at_ms: int, place: Place, request_id: str, who: Who, got: str, replica: str
+    ) -> None:
+        """A client saw its request fail, that ran on ``replica`` last."""
+        self.toll.take(at_ms, who[0], replica)
         self._keep(self.failed, _Hurt(at_ms, place, request_id, who, got))
 
     def refuse(self, at_ms: int, place: Place | None, request_id: str, who: Who, got: str) -> None:
         """The service could not take a request; ``place`` is its last dispatch, if it had one."""
+        self.toll.take(at_ms, who[0], None)
         self._keep(self.refused, _Hurt(at_ms, place, request_id, who, got))
 
     def _keep(self, kept: list[_Hurt], one: _Hurt) -> None:
-        self.first_ms = one.at_ms if self.first_ms is None else min(self.first_ms, one.at_ms)
         if len(kept) < HURT_MAX or one.at_ms < kept[-1].at_ms:
             kept.append(one)
             kept.sort(key=lambda each: each.at_ms)

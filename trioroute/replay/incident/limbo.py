@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import attrs
 
 from trioroute.replay.plain import Who
+from trioroute.replay.read import decision_name
 
 LIMBO_MAX = 10_000
 """Failed attempts whose request may still be tried again."""
@@ -27,6 +28,7 @@ class Lost:
     at_ms: int
     cause: str
     blame: str
+    replica: str
 
 
 @attrs.define
@@ -57,3 +59,8 @@ class Limbo:
         for place in places:
             del self.failed[place]
         return places[-1] if places else None
+
+    def first(self) -> str | None:
+        """The last attempt of the request that failed first, of those that nothing came after."""
+        lost = min(self.failed.values(), key=lambda one: one.at_ms, default=None)
+        return None if lost is None else decision_name(*lost.place)

@@ -42,11 +42,11 @@ class Phases:
         """Whether what ends now tells what is usual."""
         return self.course.name == NORMAL and not self.stall.near(at_ms)
 
-    def refused(self, at_ms: int, place: str, code: str) -> None:
+    def refused(self, at_ms: int, place: str, code: str, model: str | None) -> None:
         if code not in REFUSED:
             return
         anew = not self.room.full_until_ms
-        self.room.refuse(at_ms, code)
+        self.room.refuse(at_ms, code, model)
         self.turn(at_ms, place)
         if anew and self.course.name == OUTAGE:
             loads = loads_of(self.state, self.traffic.in_flight, at_ms, place)
@@ -67,7 +67,7 @@ class Phases:
                 place = evidence[0].place
             else:
                 evidence = loads_of(self.state, self.traffic.in_flight, at_ms, place)
-            self._short(at_ms, place, f"overload: {why}", evidence)
+            self._short(at_ms, place, f"overload: {why}", evidence, waits=waits)
 
     def _phase(self, at_ms: int) -> tuple[str, str]:
         nobody = outage_of(self.state)
@@ -78,7 +78,17 @@ class Phases:
             return "overload", why
         return phase_of(self.state, (name for name, left in self.requests.struck.items() if left))
 
-    def _short(self, at_ms: int, place: str, text: str, evidence: tuple[Line, ...]) -> None:
+    def _short(
+        self,
+        at_ms: int,
+        place: str,
+        text: str,
+        evidence: tuple[Line, ...],
+        *,
+        waits: bool = False,
+    ) -> None:
+        """``waits``: what was short is not one model's."""
         self.story.say(at_ms, place, "overload", text)
         cause = cause_of("overload", at_ms, place, text, evidence)
-        self.story.causes.shortage(at_ms, cause)
+        models = None if self.room.model is None or waits else frozenset({self.room.model})
+        self.story.causes.shortage(at_ms, cause, models)

@@ -12,7 +12,8 @@ from trioroute.events import Dispatched, Ejected, Event, Failed, Refused, Releas
 from trioroute.projections import State
 from trioroute.replay.incident.changed import Proof
 from trioroute.replay.incident.harm import Harm, Kind
-from trioroute.replay.incident.prove_ejects import down_proof, eject_proof
+from trioroute.replay.incident.prove_down import down_proof
+from trioroute.replay.incident.prove_ejects import eject_proof
 from trioroute.replay.incident.prove_ends import end_proof
 from trioroute.replay.incident.prove_pins import pin_proof
 from trioroute.replay.incident.prove_refusals import refusal_proofs
@@ -25,8 +26,9 @@ from trioroute.settings.errors import SettingsError
 ROWS_MAX = 60_000
 """Rows that are folded for all proofs together; what needs more is not proved."""
 
-AFTER_ROWS = 1000
-"""So many rows after an eject are looked at for the next scrape of its replica."""
+AROUND_ROWS = 1000
+"""So many rows before an eject and after it are looked at for the scrapes of its replica, and for
+how requests ended there."""
 
 NEAR = 10_000
 """So many rows are rather folded than a snapshot is read."""
@@ -124,11 +126,12 @@ class Prover:
         if before is None:
             return None
         proof = eject_proof(harm.place, led.at_ms, event, before, state)
-        if proof is None or proof.change is None or not self._affords(AFTER_ROWS):
+        if proof is None or proof.change is None or not self._affords(2 * AROUND_ROWS):
             return proof
-        after = self.source.stream(record.stream, record.version, record.version + AFTER_ROWS)
-        events = ((row.at_ms, self.source.event(row)) for row in after)
-        return down_proof(proof, event, record.at_ms, events) or proof
+        begin = max(0, record.version - AROUND_ROWS)
+        rows = self.source.stream(record.stream, begin, record.version + AROUND_ROWS)
+        around = ((row, self.source.event(row)) for row in rows)
+        return down_proof(proof, record, event, state, around) or proof
 
     def _end(self, record: Record, event: Released) -> Proof | None:
         sent = self.row(record.stream, event.dispatch)

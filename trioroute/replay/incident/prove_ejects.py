@@ -1,12 +1,9 @@
 """What would have prevented an eject: its command, decided again (RULES 6.2, 6.6)."""
 
-from collections.abc import Iterable
-
-from trioroute.events import Ejected, Event, Failed, Released, Scraped, ScrapeFailed
+from trioroute.events import Ejected, Event, Failed, Released, ScrapeFailed
 from trioroute.policy.commands import Fail, Finish, ObserveFailure
 from trioroute.policy.decide import decide
 from trioroute.projections import State
-from trioroute.replay.clock import span
 from trioroute.replay.incident.changed import Proof, first_that, length, raised
 from trioroute.replay.words import cause_words
 
@@ -85,26 +82,6 @@ def eject_proof(
         limit = length(state.settings.scrape.timeout_ms)
         text += f"; whether a scrape.timeout above {limit} would have, the log does not tell"
     return Proof(change, text)
-
-
-def down_proof(
-    proof: Proof, event: Ejected, at_ms: int, after: Iterable[tuple[int, Event | None]]
-) -> Proof | None:
-    """Instead of ``proof``, which names a setting: None that lets a replica live which the rows
-    ``after`` the eject at ``at_ms`` show to be down. None where they do not."""
-    name = event.replica
-    for later_ms, later in after:
-        if isinstance(later, Scraped) and (name in later.readings or name in later.same):
-            return None
-        if isinstance(later, ScrapeFailed) and later.replica == name:
-            assert proof.change is not None
-            shown = f"its next scrape failed too ({later.cause}), {span(later_ms - at_ms)} later"
-            return Proof(
-                None,
-                f"no setting of the router prevents that {name} was ejected: it was really down, "
-                f"{shown}; {proof.change.words} would only have left it in traffic for longer",
-            )
-    return None
 
 
 def _no_eject(events: list[Event]) -> bool:

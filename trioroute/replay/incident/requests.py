@@ -6,7 +6,8 @@ import attrs
 
 from eventlog.record import Record
 from trioroute import events as e
-from trioroute.replay.incident.evidence import Evidence
+from trioroute.replay.incident.causes import Trouble
+from trioroute.replay.incident.evidence import Evidence, cause_of
 from trioroute.replay.incident.running import Running
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.traffic import Flight, Traffic
@@ -32,6 +33,8 @@ class Requests:
             self.traffic.begin(place, one.replica, one.who, one.request_id, refused=one.refused)
 
     def dispatched(self, record: Record, event: e.Dispatched) -> None:
+        for number in event.earlier:
+            self.story.causes.tried_again(decision_name(self.stream, number))
         self.traffic.dispatch(self.stream, record.version, record.at_ms, event)
 
     def failed(self, at_ms: int, place: str, event: e.Failed) -> bool:
@@ -40,7 +43,7 @@ class Requests:
         words = end_words("failed", event.cause, event.blame, event.status)
         name = decision_name(self.stream, event.dispatch)
         text = f"{name} {words}, and nobody else took it"
-        self.story.causes.try_failed(at_ms, place, text, self._replica(event))
+        self.story.causes.try_failed(name, self._trouble(at_ms, place, text, event))
         self.traffic.fail(self.stream, at_ms, event)
         return self.landed(event.dispatch)
 
@@ -51,7 +54,7 @@ class Requests:
             words = end_words(event.outcome, event.cause, event.blame, event.status)
             name = decision_name(self.stream, event.dispatch)
             text = f"{name} ended as {words}"
-            self.story.causes.fail(at_ms, place, text, self._replica(event))
+            self.story.causes.fail(self._trouble(at_ms, place, text, event))
         self.traffic.release(self.stream, at_ms, event, normal)
         return self.landed(event.dispatch)
 
@@ -84,9 +87,15 @@ class Requests:
     def _flight(self, number: int) -> Flight | None:
         return self.traffic.flights[self.stream].get(number)
 
-    def _replica(self, event: e.Failed | e.Released) -> str | None:
+    def _trouble(self, at_ms: int, place: str, text: str, event: e.Failed | e.Released) -> Trouble:
+        """Of one that failed, where nothing greater is in the log."""
         flight = self._flight(event.dispatch)
-        return None if flight is None else flight[0]
+        cause = cause_of("failure", at_ms, place, text)
+        if flight is None:
+            return Trouble(at_ms, cause)
+        model = flight[1][0]
+        models = None if model is None else frozenset({model})
+        return Trouble(at_ms, cause, flight[0], models)
 
     def landed(self, number: int) -> bool:
         for name, left in self.struck.items():

@@ -22,18 +22,20 @@ REFUSED = {
 
 @attrs.define
 class Room:
-    """``queues`` is what the replicas said when they all began to queue, at ``since_ms``."""
+    """``refused`` is the code of the last refusal, and ``model`` what it asked for. ``queues`` is
+    what the replicas said when they all began to queue, at ``since_ms``."""
 
     full_until_ms: int = 0
     refused: str = ""
+    model: str | None = None
     waits: str | None = None
     since_ms: int = 0
     until_ms: int = 0
     queues: tuple[Line, ...] = ()
 
-    def refuse(self, at_ms: int, code: str) -> None:
+    def refuse(self, at_ms: int, code: str, model: str | None) -> None:
         self.full_until_ms = at_ms + OVERLOAD_LASTS_MS
-        self.refused = code
+        self.refused, self.model = code, model
 
     def look(self, state: State, in_flight: Mapping[str, int], at_ms: int, place: str) -> None:
         """After a round of scrapes."""

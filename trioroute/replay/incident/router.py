@@ -10,6 +10,7 @@ from trioroute import events as e
 from trioroute.projections import State, apply
 from trioroute.replay.clock import span
 from trioroute.replay.incident.block import clock_time
+from trioroute.replay.incident.causes import Models, Trouble
 from trioroute.replay.incident.changes import changed_words
 from trioroute.replay.incident.course import NORMAL, STALLED, Course, asleep_in
 from trioroute.replay.incident.evidence import cause_of
@@ -107,6 +108,11 @@ class Router:
             self.phases.turn(at_ms, self.place(record))
         self.before, self.last_ms = event, at_ms
 
+    def _models(self, name: str) -> Models:
+        """What it serves; None where that is not known."""
+        known = self.state.fleet.replicas.get(name)
+        return frozenset(known.models) or None if known is not None else None
+
     def _standing(self, name: object) -> str:
         """Empty for a replica whose joining is not in the rows that are kept."""
         known = isinstance(name, str) and name in self.state.fleet.replicas
@@ -144,7 +150,7 @@ class Router:
 
     def _refused(self, record: Record, event: e.Refused) -> None:
         self.traffic.refuse(record.at_ms, event)
-        self.phases.refused(record.at_ms, self.place(record), event.code)
+        self.phases.refused(record.at_ms, self.place(record), event.code, event.model)
         since_ms = self.phases.stall.since(event, record.at_ms, self.state.settings)
         if since_ms is not None:
             self._log_trouble(record, since_ms, record.at_ms, WHY)
@@ -177,14 +183,15 @@ class Router:
         was = self.story.causes.away.get(event.replica)  # drained, then gone: one change
         if not on:
             self.story.causes.back(event.replica)
-        self.story.causes.change(line, event.replica if on and was is None else None)
+        name = event.replica if on and was is None else None
+        self.story.causes.change(line, name, self._models(event.replica))
 
     def _slept(self, record: Record, before: tuple[str, ...]) -> None:
         now = asleep_in(self.state)
         for name in now:
             if name not in before:
                 line = self._say(record, f"{name}: its engine says that it was put to sleep")
-                self.story.causes.change(line, name)
+                self.story.causes.change(line, name, self._models(name))
         for name in before:
             if name not in now:
                 self._say(record, f"{name}: its engine is awake again")
@@ -198,11 +205,12 @@ class Router:
             self.place(record),
             f"{event.replica} {health_words(event, record.at_ms, self.before)}",
         )
+        models = self._models(event.replica)
         if event.by is not None:
-            self.story.causes.change(line, event.replica)
+            self.story.causes.change(line, event.replica, models)
         elif self._standing(event.replica) not in ("DRAINING", "JOINING"):
             cause = cause_of("eject", record.at_ms, place, text, evidence)
-            self.story.causes.trouble(begun_ms, cause, event.replica)
+            self.story.causes.trouble(Trouble(begun_ms, cause, event.replica, models))
         if self.course.name == NORMAL:
             self.course.turn(begun_ms, "eject", f"{event.replica} in trouble, then ejected")
         self.requests.strike(event.replica)
@@ -219,7 +227,7 @@ class Router:
         line = self._say(record, text)
         if died:
             cause = cause_of("died", record.at_ms, line.place, text)
-            self.story.causes.trouble(self.last_ms or record.at_ms, cause)
+            self.story.causes.trouble(Trouble(self.last_ms or record.at_ms, cause))
         else:
             self.story.causes.change(line)
         self.phases.restarted()
@@ -255,7 +263,7 @@ class Router:
         self._say(record, text)
         self.course.cover(from_ms, to_ms, STALLED, text)
         cause = cause_of("log", record.at_ms, self.place(record), text)
-        self.story.causes.trouble(from_ms, cause)
+        self.story.causes.trouble(Trouble(from_ms, cause))
 
 
 _LOOKS: dict[type, Callable[[Router, Record, Any], object]] = {

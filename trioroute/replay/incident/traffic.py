@@ -165,14 +165,14 @@ class Traffic:
         if flight is None:
             return
         self.again[stream].discard(event.dispatch)
-        lost = Lost(place, flight[1], flight[2], at_ms, event.cause, event.blame)
+        lost = Lost(place, flight[1], flight[2], at_ms, event.cause, event.blame, flight[0])
         over = self.limbo.fail(lost)
         if over is not None:
             self._lost(over)
 
     def _lost(self, lost: Lost) -> None:
         got = failed_words(lost.cause, lost.blame)
-        self.hurt.fail(lost.at_ms, lost.place, lost.request_id, lost.who, got)
+        self.hurt.fail(lost.at_ms, lost.place, lost.request_id, lost.who, got, lost.replica)
         self._failed(lost.who, lost.at_ms, LOST)
 
     def _failed(self, who: Who, at_ms: int, outcome: str) -> None:
@@ -192,7 +192,7 @@ class Traffic:
             self._rescued(place, who)
         if event.outcome not in NOT_FAILED:
             got = released_words(event.outcome, event.cause, event.blame, event.status)
-            self.hurt.fail(at_ms, place, flight[2], who, got)
+            self.hurt.fail(at_ms, place, flight[2], who, got, flight[0])
             self._failed(who, at_ms, event.outcome)
             return
         self.endings[event.outcome] += 1
@@ -225,7 +225,8 @@ class Traffic:
             flight = self._land(place)
             self.again[stream].discard(number)
             if flight is not None and place not in self.limbo.answered:
-                self.hurt.fail(at_ms, place, flight[2], flight[1], ORPHANED + between)
+                got = ORPHANED + between
+                self.hurt.fail(at_ms, place, flight[2], flight[1], got, flight[0])
                 self._failed(flight[1], at_ms, "unknown")
             self.limbo.answered.discard(place)
 

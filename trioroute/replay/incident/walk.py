@@ -19,7 +19,7 @@ from trioroute.replay.incident.router import Router
 from trioroute.replay.incident.running import release_before, running_of
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Hit, Incident, RouterSeen, TimeStep
-from trioroute.replay.incident.traffic import LOST, STEPS, Traffic
+from trioroute.replay.incident.traffic import STEPS, Traffic
 from trioroute.replay.plain import Run
 from trioroute.replay.read import CannotRead, NotFound, Past, Source, decision_name, router_of
 from trioroute.replay.words import plural
@@ -92,12 +92,13 @@ class _Walk:
             router.before = None if last is None else self.source.event(last)
             router.release = release_before(self.source, first, stream, past.state)
             router.begin(running_of(self.source, first, stream, past.state))
-        wrong = dict[str, str]()
+        wrong, served = dict[str, str](), set[str]()
         for router in self.routers.values():
             for name, text in under_way(router.state).items():
                 wrong[name] = f"{wrong[name]}; {text}" if name in wrong else text
+                served.update(router.state.fleet.replicas[name].models)
         if wrong:
-            self.story.causes.under_way(from_ms, wrong)
+            self.story.causes.under_way(from_ms, wrong, frozenset(served))
 
     def _router(self, stream: str, state: State) -> Router:
         course = Course("normal", self.traffic.from_ms)
@@ -157,8 +158,7 @@ class _Walk:
         borders = borders_of(traffic.groups)
         hit = hit_of(traffic.groups, borders)
         total = _total(hit)
-        lost = traffic.endings[LOST] > 0
-        cause = story.causes.told(lost=lost, harmed_ms=traffic.hurt.first_ms)
+        cause = story.causes.told(traffic.hurt.toll, lost=traffic.limbo.first())
         harms = list(story.rules.harms.by_kind.values())
         prevents = prevented(self.source, harms, cause, until)
         return Incident(

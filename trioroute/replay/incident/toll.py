@@ -1,0 +1,40 @@
+"""What harm was done to clients, by model and replica: which trouble can have done it."""
+
+from collections.abc import Collection
+
+import attrs
+
+TOLL_MAX = 10_000
+"""Pairs of model and replica that are told apart; the harm of further ones is not kept."""
+
+
+@attrs.define
+class Toll:
+    """``by`` holds, by model and replica (None: the request ran on none), the first and the last
+    time a client was harmed."""
+
+    by: dict[tuple[str | None, str | None], tuple[int, int]] = attrs.field(factory=dict)
+
+    def take(self, at_ms: int, model: str | None, replica: str | None) -> None:
+        known = self.by.get((model, replica))
+        if known is not None:
+            self.by[(model, replica)] = (min(known[0], at_ms), max(known[1], at_ms))
+        elif len(self.by) < TOLL_MAX:
+            self.by[(model, replica)] = (at_ms, at_ms)
+
+    def first_of(self, replicas: Collection[str], models: Collection[str]) -> int | None:
+        """When the first client was harmed that these replicas can have harmed: a request failed on
+        one of them, or one for a model of theirs, or for none that is known, was refused."""
+        times = [
+            first_ms
+            for (model, replica), (first_ms, _) in self.by.items()
+            if replica in replicas or (replica is None and (model is None or model in models))
+        ]
+        return min(times, default=None)
+
+    def since(self, at_ms: int, models: Collection[str] | None) -> bool:
+        """Whether a client of these models (None: of any) was harmed at ``at_ms`` or later."""
+        return any(
+            last_ms >= at_ms and (models is None or model is None or model in models)
+            for (model, _), (_, last_ms) in self.by.items()
+        )
