@@ -51,6 +51,15 @@ def may_be_missing(segment: Path) -> bool:
     return _may_be_missing(segment)
 
 
+def missing_words(segment: Path, last_seq: int) -> str:
+    """What to say of it, ``last_seq`` being the last row there is."""
+    return (
+        f"{segment}-wal is not there although the router that wrote it did not end in order: if it"
+        f" was lost or not copied, rows after {last_seq} are missing; put it back beside its file,"
+        " or compare with a head that was kept elsewhere"
+    )
+
+
 def _may_be_missing(segment: Path) -> bool:
     lock = segment.with_name(LOCK_NAME)
     part = segment.with_name(segment.name + "-wal")

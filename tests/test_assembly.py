@@ -1,5 +1,6 @@
 """The parts of a router, wired: what a full log and a broken one do to them."""
 
+import shutil
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -79,3 +80,28 @@ def test_a_log_with_a_row_missing_is_damaged_and_says_where(rig: Rig) -> None:
     holed.append("router/r1", rig.log.entries, 0)
     with pytest.raises(LogDamaged, match="gap before version 4"):
         recover(holed, "router/r1")
+
+
+@pytest.mark.parametrize("copied", ["whole", "without -wal"])
+def test_a_start_upon_a_log_that_lost_its_write_ahead_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, copied: str
+) -> None:
+    """As a copy of a killed router's log has it that took the segments alone."""
+    log, copy = tmp_path / "log", tmp_path / "copy"
+    settings = load(None, environ={}, overrides={"log.path": str(log)}).in_force
+    with closing(open_log(settings)) as store:
+        store.append("a", [Entry("k", 1, 0, 0, b"{}")] * 3, 0)
+        shutil.copytree(log, copy)
+    if copied != "whole":
+        for part in ("-wal", "-shm"):
+            (copy / f"log-1.sqlite{part}").unlink()
+    settings = load(None, environ={}, overrides={"log.path": str(copy)}).in_force
+    with closing(open_log(settings)) as store:
+        assert store.last_head.seq == (3 if copied == "whole" else 0)
+    said = [record.message for record in caplog.records]
+    if copied == "whole":
+        assert said == []
+    else:
+        assert said[0].startswith(f"{copy / 'log-1.sqlite'}-wal is not there although the router")
+        assert "rows after 0 are missing" in said[0]
+        assert said[0].endswith("this run gives the numbers of such rows again")

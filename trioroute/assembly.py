@@ -18,8 +18,10 @@ import trio
 import trioroute
 from eventlog import LogError
 from eventlog.journal import Journal
+from eventlog.segments import list_segments
 from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SegmentLimits, SqliteStore
+from eventlog.wal import may_be_missing, missing_words
 from trioroute.clock import running_clock
 from trioroute.counted import plural
 from trioroute.events import InForce, Reading
@@ -82,8 +84,14 @@ class Parts:
 def open_log(in_force: InForce) -> SqliteStore:
     """Own the log directory. Raises LogOwned with the pid, NewerLog, LogDamaged, StoreFailed."""
     log = in_force.log
-    limits = segment_limits(in_force)
-    return SqliteStore.open(Path(log.path), sync=log.sync, views=VIEWS, limits=limits)
+    directory, limits = Path(log.path), segment_limits(in_force)
+    files = list_segments(directory) if directory.is_dir() else []
+    missing = bool(files) and may_be_missing(files[-1].path)  # owning it wipes the evidence
+    store = SqliteStore.open(directory, sync=log.sync, views=VIEWS, limits=limits)
+    if missing:
+        told = missing_words(files[-1].path, store.last_head.seq)
+        logger.error("%s; this run gives the numbers of such rows again", told)
+    return store
 
 
 def segment_limits(in_force: InForce) -> SegmentLimits:

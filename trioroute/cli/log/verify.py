@@ -11,7 +11,7 @@ import click
 from eventlog import Head
 from eventlog.check import Bad, Checked, check_log, holds_at
 from eventlog.segments import list_segments
-from eventlog.wal import may_be_missing
+from eventlog.wal import may_be_missing, missing_words
 from trioroute.cli.failures import warn
 from trioroute.cli.log.digests import Digests
 from trioroute.cli.log.parts import InParts, check_in_parts
@@ -46,12 +46,8 @@ def verify_command(log: Path, head: str | None, as_data: bool) -> None:
         unsure = log.is_dir() and may_be_missing(list_segments(log)[-1].path)
     told = _told(found, digests, head if missing else None) | {"wal_missing": unsure}
     if unsure:
-        warn(
-            f"{list_segments(log)[-1].path}-wal is not there although the router that wrote it did "
-            f"not end in order: if it was lost or not copied, rows after {found.head.seq} are "
-            "missing; put it back beside its file, or compare with a head that was kept elsewhere "
-            "(--head)"
-        )
+        newest = list_segments(log)[-1].path
+        warn(f"{missing_words(newest, found.head.seq)} (--head)")
     if as_data:
         click.echo(json.dumps(told))
     else:
