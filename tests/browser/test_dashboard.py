@@ -91,6 +91,29 @@ def test_a_click_on_a_decision_draws_who_dropped_out_where(fleet: Fleet, page: P
     assert page.problems == []
 
 
+def test_it_tells_what_clients_got_in_the_last_minute(fleet: Fleet, page: Page) -> None:
+    router = fleet.router(retries_max="0").ready()
+    for _ in range(3):
+        ask(router)
+    for engine in fleet.engines:
+        engine.faults(status=400, count=1)
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "mine"}]}
+    url = router.url + "/v1/chat/completions"
+    assert httpx.post(url, json=body, timeout=20).status_code == 400
+    for engine in fleet.engines:
+        engine.faults(status=502, count=1)
+    assert httpx.post(url, json=body, timeout=20).status_code == 502
+    assert httpx.post(url, json={**body, "model": "unheard-of"}, timeout=20).status_code == 404
+    page.open(router.admin)
+    page.wait("document.getElementById('failed').innerText !== '\u2013'")
+    page.wait("document.getElementById('failed').innerText === '1 (16.7 %)'")
+    assert page.text("refused") == "1 (16.7 %)"
+    assert re.fullmatch(r"[0-9.]+/s", page.text("rate"))
+    assert re.fullmatch(r"[0-9.]+ m?s · [0-9.]+ m?s", page.text("waits"))
+    picture(page, "pace")
+    assert page.problems == []
+
+
 def test_a_token_in_the_address_opens_it(fleet: Fleet, page: Page, tmp_path: Path) -> None:
     config = tmp_path / "r.toml"
     config.write_text(

@@ -13,8 +13,8 @@ from importlib.resources import files
 from trioroute.observe.answer import Answer
 
 SCRIPTS = (
-    *("elements", "replicas", "shares", "explained", "search", "decisions", "incidents", "wrong"),
-    *("past", "follow"),
+    *("elements", "replicas", "shares", "pace", "explained", "search", "decisions", "incidents"),
+    *("wrong", "past", "follow"),
 )
 """In this order: one script, so that one hash names it."""
 

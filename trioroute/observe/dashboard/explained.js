@@ -73,7 +73,8 @@ const endingOf = told => {
   const next = told.followed.next_attempt;
   if (!end) return ["Still running."];
   const took = end.duration_ms === null ? end.after_ms : end.duration_ms;
-  const made = [`Ended ${end.outcome || end.what} after ${took} ms.`];
+  const status = end.status ? ` (status ${end.status})` : "";
+  const made = [`Ended ${end.outcome || end.what}${status} after ${took} ms.`];
   if (next) made.push(" Went on as ", decisionButton(next), ".");
   return made;
 };

@@ -17,10 +17,12 @@ const tell = (text, trouble) => {
 };
 const take = ({version, at_ms: atMs, kind, body}) => {
   newestMs = Math.max(newestMs, atMs);
+  if (kind === "Refused") countRefusal(atMs);
   if (kind === "Dispatched") {
     countDispatch(atMs, body.replica);
     if (!paused) showDecision(router, version, atMs, body);
   } else if (kind === "Released") {
+    countEnd(atMs, body);
     showEnd(body.dispatch, body.outcome, isGood(body.outcome));
     explainEnd(router, body.dispatch);
   } else if (kind === "Failed") {
@@ -40,6 +42,7 @@ const follow = position => {
     seen = Math.max(0, position - PAST_EVENTS);
     knownFromMs = seen ? Infinity : 0;
     slots.clear();
+    seconds.clear();
   }
   if (!askedBack) {
     askedBack = true;
@@ -58,6 +61,7 @@ const follow = position => {
     at("no-decisions").textContent = "none yet";
     noIncidents();
     drawShares(newestMs);
+    drawPace(newestMs);
   });
   opened.addEventListener("gap", note);
   opened.addEventListener("reset", note);
@@ -78,6 +82,7 @@ const refresh = async () => {
     showState(state);
     showWrong(state);
     drawShares(newestMs);
+    drawPace(newestMs);
     follow(state.position);
     if (!state.ready) tell("not ready for traffic: " + state.reason, true);
     else tell(source ? "following the log" : "the stream of events is broken, asking again", !source);

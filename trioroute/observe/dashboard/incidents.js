@@ -12,7 +12,8 @@ const INCIDENTS = {
   ReplicaJoined: body => ["JOINING", `${body.replica} joined, ${body.url}${whom(body)}`],
   ReplicaLeft: body => ["JOINING", `${body.replica} left${whom(body)}`],
   Draining: body => ["DRAINING", `${body.replica} ${body.on ? "drains" : "takes part again"}${whom(body)}`],
-  Ejected: body => ["EJECTED", `${body.replica} ejected (${body.cause}), number ${body.n}${whom(body)}`],
+  Ejected: body => ["EJECTED", `${body.replica} ejected`
+    + `${body.cause === "none" ? "" : ` (${body.cause})`}, number ${body.n}${whom(body)}`],
   Probing: body => ["PROBING", `${body.replica} is probed`],
   Live: body => ["LIVE", `${body.replica} is live`],
   Refused: body => ["EJECTED", `refused: ${body.code}${body.model ? " for " + body.model : ""}`],
