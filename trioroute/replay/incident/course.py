@@ -12,31 +12,44 @@ from trioroute.replay.incident.told import Phase
 PHASES_MAX = 500
 """A longer course is told up to here; its last phase then lasts to the end."""
 
+WHYS_MAX = 100
+WHYS_TOLD = 6
+"""Reasons of one phase that are kept, and told: the first and the last ones."""
+
 NORMAL = "normal"
 STALLED = "log stalled"
 OUTAGE = "outage"
+OVERLOAD = "overload"
 
 
 @attrs.define
 class Course:
-    """The phases up to now; the last one is open."""
+    """The phases up to now; the last one is open, and was for each of ``whys`` since then."""
 
     name: str
     since_ms: int
     why: str = ""
+    whys: list[tuple[int, str]] = attrs.field(factory=list)
     done: list[Phase] = attrs.field(factory=list)
     cut: bool = False
+
+    def begin(self, name: str, why: str) -> None:
+        self.name, self.why, self.whys = name, why, [(self.since_ms, why)]
 
     def turn(self, at_ms: int, name: str, why: str) -> bool:
         """From ``at_ms`` on it is ``name``; whether that is news. Time never runs backwards."""
         if name == self.name:
+            if why != self.why:
+                self.why = why
+                self.whys.append((at_ms, why))
+                del self.whys[1:-WHYS_MAX]
             return False
         if len(self.done) >= PHASES_MAX:
             self.cut = True
             return False
         at_ms = max(at_ms, self.since_ms)
         self._close(at_ms)
-        self.name, self.since_ms, self.why = name, at_ms, why
+        self.name, self.since_ms, self.why, self.whys = name, at_ms, why, [(at_ms, why)]
         return True
 
     def _close(self, at_ms: int) -> None:
@@ -47,7 +60,21 @@ class Course:
         if last is not None and last.name == self.name and last.to_ms == self.since_ms:
             self.done[-1] = attrs.evolve(last, to_ms=at_ms)
             return
-        self.done.append(Phase(name=self.name, from_ms=self.since_ms, to_ms=at_ms, why=self.why))
+        why = self._told(at_ms)
+        self.done.append(Phase(name=self.name, from_ms=self.since_ms, to_ms=at_ms, why=why))
+
+    def _told(self, to_ms: int) -> str:
+        """Why, and from when on for something else. What held for no time is not told."""
+        words, told = self.why, list[str]()
+        for place, (from_ms, why) in enumerate(self.whys):
+            until_ms = self.whys[place + 1][0] if place + 1 < len(self.whys) else to_ms
+            if until_ms <= from_ms:
+                continue
+            words = why if not told else f"from {local_iso(from_ms)[11:23]} {why}"
+            told.append(words)
+        if len(told) > WHYS_TOLD:
+            told[WHYS_TOLD - 1 : -1] = ["then more changes"]
+        return "; ".join(told) or words
 
     def cover(self, from_ms: int, to_ms: int, name: str, why: str) -> None:
         """It was ``name`` in that time, which is over, whatever was told of it but a restart."""

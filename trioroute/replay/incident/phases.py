@@ -3,7 +3,7 @@
 import attrs
 
 from trioroute.projections import State
-from trioroute.replay.incident.course import NORMAL, OUTAGE, Course, outage_of, phase_of
+from trioroute.replay.incident.course import NORMAL, OUTAGE, OVERLOAD, Course, outage_of, phase_of
 from trioroute.replay.incident.evidence import cause_of, loads_of
 from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.room import REFUSED, Room
@@ -27,7 +27,7 @@ class Phases:
 
     def begin(self, at_ms: int) -> None:
         self.look(at_ms, "")
-        self.course.name, self.course.why = self._phase(at_ms)
+        self.course.begin(*self._phase(at_ms))
 
     def look(self, at_ms: int, place: str) -> None:
         """After a round of scrapes."""
@@ -36,6 +36,8 @@ class Phases:
     def settle(self, at_ms: int) -> None:
         """What time alone ended before ``at_ms``."""
         for ended_ms in self.room.settle(at_ms):
+            if not self.room.full_until_ms:
+                self.had_room()
             self.turn(ended_ms, "")
 
     def normal(self, at_ms: int) -> bool:
@@ -47,35 +49,53 @@ class Phases:
             return
         anew = not self.room.full_until_ms
         self.room.refuse(at_ms, code, model)
-        self.turn(at_ms, place)
-        if anew and self.course.name == OUTAGE:
-            loads = loads_of(self.state, self.traffic.in_flight, at_ms, place)
-            self._short(at_ms, place, f"outage: {self.course.why}", loads)
+        loads = loads_of(self.state, self.traffic.in_flight, at_ms, place) if anew else ()
+        name, why = self._phase(at_ms)
+        if name == OUTAGE:
+            self.turn(at_ms, place)
+            if anew:
+                self._short(at_ms, place, f"outage: {self.course.why}", loads)
+            return
+        self.room.then = [(at_ms, name, why)]
+        said = self.room.refusals()
+        if self.course.turn(at_ms, OVERLOAD, said) and anew:
+            self._short(at_ms, place, f"overload: {said}", loads)
 
     def restarted(self) -> None:
         """Nobody waits for room, nor for the log, behind a router that has just started."""
+        self.had_room()
         self.room.full_until_ms = self.stall.until_ms = 0
+
+    def had_room(self, until_ms: int | None = None) -> None:
+        """The last refusal was the end of an overload, which lasts a millisecond at least, or to
+        ``until_ms``: tell what it was since then."""
+        rest, self.room.then = self.room.then, []
+        for at_ms, name, why in rest:
+            after_ms = self.course.since_ms + (self.course.name == OVERLOAD)
+            at_ms = max(at_ms, after_ms)
+            self.course.turn(at_ms if until_ms is None else min(at_ms, until_ms), name, why)
 
     def turn(self, at_ms: int, place: str) -> None:
         name, why = self._phase(at_ms)
-        waits = name == "overload" and why == self.room.waits
+        if self.room.then and name != OUTAGE:
+            self.room.goes_on(at_ms, name, why)
+            return
+        self.had_room()
+        waits = name == OVERLOAD
         if waits:
             at_ms = self.room.since_ms
-        if self.course.turn(at_ms, name, why) and name == "overload":
+        if self.course.turn(at_ms, name, why) and waits:
             evidence = self.room.queues
-            if waits:
-                place = evidence[0].place
-            else:
-                evidence = loads_of(self.state, self.traffic.in_flight, at_ms, place)
-            self._short(at_ms, place, f"overload: {why}", evidence, waits=waits)
+            self._short(at_ms, evidence[0].place, f"overload: {why}", evidence, waits=True)
 
     def _phase(self, at_ms: int) -> tuple[str, str]:
+        """What it is but for refusals."""
         nobody = outage_of(self.state)
         if nobody is not None:
             return OUTAGE, nobody
-        why = self.room.overload(at_ms)
+        why = self.room.queued(at_ms)
         if why is not None:
-            return "overload", why
+            return OVERLOAD, why
         return phase_of(self.state, (name for name, left in self.requests.struck.items() if left))
 
     def _short(
@@ -88,7 +108,7 @@ class Phases:
         waits: bool = False,
     ) -> None:
         """``waits``: what was short is not one model's."""
-        self.story.say(at_ms, place, "overload", text)
-        cause = cause_of("overload", at_ms, place, text, evidence)
+        self.story.say(at_ms, place, OVERLOAD, text)
+        cause = cause_of(OVERLOAD, at_ms, place, text, evidence)
         models = None if self.room.model is None or waits else frozenset({self.room.model})
         self.story.causes.shortage(at_ms, cause, models)

@@ -10,8 +10,11 @@ from trioroute.replay.incident.evidence import loads_of
 from trioroute.replay.told import Line
 
 OVERLOAD_LASTS_MS = 10_000
-"""Overload lasts this long after a refusal for want of room, and queues must last it to be one: a
+"""Refusals this close to each other are of one overload, and queues must last so long to be one: a
 single scrape that finds a queue everywhere is not."""
+
+THEN_MAX = 100
+"""Turns of a phase that are kept until it is known whether refusals go on."""
 
 REFUSED = {
     "overloaded": "there was no room for them",
@@ -22,10 +25,13 @@ REFUSED = {
 
 @attrs.define
 class Room:
-    """``refused`` is the code of the last refusal, and ``model`` what it asked for. ``queues`` is
-    what the replicas said when they all began to queue, at ``since_ms``."""
+    """``refused`` is the code of the last refusal, and ``model`` what it asked for; until
+    ``full_until_ms`` a further one is of the same overload. ``then``: what it was since the last
+    one, if that was the last of an overload; empty: there is none. ``queues`` is what the replicas
+    said when they all began to queue, at ``since_ms``."""
 
     full_until_ms: int = 0
+    then: list[tuple[int, str, str]] = attrs.field(factory=list)
     refused: str = ""
     model: str | None = None
     waits: str | None = None
@@ -60,10 +66,16 @@ class Room:
             self.waits = None
             yield self.until_ms
 
-    def overload(self, at_ms: int) -> str | None:
-        """Why there is no room; None: there is."""
-        if self.full_until_ms > at_ms:
-            return f"requests were refused: {REFUSED[self.refused]} ({self.refused})"
+    def refusals(self) -> str:
+        return f"requests were refused: {REFUSED[self.refused]} ({self.refused})"
+
+    def goes_on(self, at_ms: int, name: str, why: str) -> None:
+        """What it is from ``at_ms`` on, unless refusals go on."""
+        if self.then[-1][1:] != (name, why) and len(self.then) < THEN_MAX:
+            self.then.append((at_ms, name, why))
+
+    def queued(self, at_ms: int) -> str | None:
+        """Why there is no room, as replicas tell it; None: there is."""
         if self.waits is not None and at_ms - self.since_ms >= OVERLOAD_LASTS_MS:
             return self.waits
         return None

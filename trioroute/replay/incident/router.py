@@ -120,6 +120,7 @@ class Router:
 
     def finish(self, to_ms: int) -> tuple[Phase, ...]:
         self.phases.settle(to_ms)
+        self.phases.had_room(to_ms)
         self.story.lanes += self.lanes.finish(to_ms)
         if self.course.cut:
             self.story.note("the phases are too many: the last one told stands for the rest")
