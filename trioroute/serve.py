@@ -29,7 +29,6 @@ from trioroute.observe import admin_app, tell_refusals, watch_loop_lag
 from trioroute.policy import commands as c
 from trioroute.proxy.access_log import AccessLog
 from trioroute.proxy.app import proxy_app
-from trioroute.proxy.cors import readers_of_refusals
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.door import Door
 from trioroute.proxy.serving.asgi import ASGIApp
@@ -200,6 +199,7 @@ async def _serve(
             )
         )
         _settle_process()
+        door = Door(parts.desk)
         async with trio.open_nursery() as data_nursery:
             api = await data_nursery.start(
                 partial(
@@ -209,10 +209,8 @@ async def _serve(
                     limits,
                     shutdown=parts.shutdown,
                     drain=parts.drain,
-                    door=Door(parts.desk),
-                    readers=lambda asked: readers_of_refusals(
-                        parts.desk.settings.server.cors_origins, asked
-                    ),
+                    door=door,
+                    refusal_headers=door.refusal_headers,
                     on_refusal=parts.timings.refusals.note,
                     tls=parts.tls,
                 )
@@ -244,6 +242,7 @@ def _limits(in_force: InForce) -> tuple[ServerLimits, ServerLimits]:
     data_connections, admin_connections = connections_within(file_limit())
     data = ServerLimits(
         body_bytes=in_force.server.max_body_bytes,
+        body_setting="server.max_body_bytes",
         client_stall_ms=in_force.timeouts.client_stall_ms or NO_LIMIT_MS,
         graceful_timeout_s=in_force.server.graceful_timeout_ms / 1000,
         max_connections=data_connections,
@@ -251,6 +250,7 @@ def _limits(in_force: InForce) -> tuple[ServerLimits, ServerLimits]:
     admin = attrs.evolve(
         data,
         body_bytes=ADMIN_BODY_BYTES,
+        body_setting="",
         graceful_timeout_s=1.0,
         max_connections=admin_connections,
     )

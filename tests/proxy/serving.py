@@ -14,7 +14,7 @@ import trio
 
 from tests.certificates import Pair
 from trioroute.proxy.serving.asgi import ASGIApp, Message, Receive, Scope, Send
-from trioroute.proxy.serving.hub import Headers
+from trioroute.proxy.serving.hub import Door, Headers
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.server import serve_http
 from trioroute.proxy.serving.tls import Renewable
@@ -49,7 +49,8 @@ async def serving(
     app: ASGIApp,
     limits: ServerLimits = QUICK,
     tls: Renewable | None = None,
-    readers: Callable[[Headers], Headers] | None = None,
+    refusal_headers: Callable[[Headers], Headers] | None = None,
+    door: Door | None = None,
 ) -> AsyncIterator[Serving]:
     refusals: list[str] = []
     if tls is None and spoken is not None:
@@ -63,7 +64,8 @@ async def serving(
             limits,
             shutdown=shutdown,
             tls=tls,
-            readers=readers,
+            refusal_headers=refusal_headers,
+            door=door,
             on_refusal=refusals.append,
             task_status=task_status,
         )

@@ -47,7 +47,7 @@ def of(*origins: str) -> partial[list[tuple[bytes, bytes]]]:
 @pytest.mark.parametrize("what", REFUSED)
 async def test_every_refusal_of_a_lean_connection_names_who_may_read_it(what: str) -> None:
     status, sent = REFUSED[what]
-    async with serving(Recorder(), SMALL, readers=of(OTHER, APP)) as server:
+    async with serving(Recorder(), SMALL, refusal_headers=of(OTHER, APP)) as server:
         async with client(server.port) as c:
             await c.send(sent)
             told = await c.reply()
@@ -66,7 +66,7 @@ async def failing(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def test_a_fault_of_the_router_can_be_read_too() -> None:
-    async with serving(failing, SMALL, readers=of(APP)) as server:
+    async with serving(failing, SMALL, refusal_headers=of(APP)) as server:
         async with client(server.port) as c:
             await c.send(POST + b"\r\n")
             lean = await c.reply()
@@ -78,7 +78,7 @@ async def test_a_fault_of_the_router_can_be_read_too() -> None:
 
 
 async def test_http2_refuses_as_readably() -> None:
-    async with serving(Recorder(), SMALL, readers=of(APP, OTHER)) as server:
+    async with serving(Recorder(), SMALL, refusal_headers=of(APP, OTHER)) as server:
         async with h2_client(server.port) as h2:
             told = await h2.post("/", content=b"x" * 5000, headers={"origin": APP})
             stranger = await h2.post("/", content=b"x" * 5000, headers={"origin": "https://x"})
@@ -90,7 +90,7 @@ async def test_http2_refuses_as_readably() -> None:
 async def test_one_connection_too_many_names_the_only_origin_there_is() -> None:
     one = ServerLimits(graceful_timeout_s=5, max_connections=1)
     for origins, named in (((APP,), APP), (("*",), "*"), ((APP, OTHER), None), ((), None)):
-        async with serving(Recorder(), one, readers=of(*origins)) as server:
+        async with serving(Recorder(), one, refusal_headers=of(*origins)) as server:
             async with client(server.port) as first:
                 await first.send(b"GET / HTTP/1.1\r\nhost: t\r\n\r\n")
                 await first.reply()
@@ -101,7 +101,7 @@ async def test_one_connection_too_many_names_the_only_origin_there_is() -> None:
 
 
 async def test_the_headers_of_a_request_are_not_those_of_the_one_before() -> None:
-    async with serving(Recorder(), SMALL, readers=of(APP, OTHER)) as server:
+    async with serving(Recorder(), SMALL, refusal_headers=of(APP, OTHER)) as server:
         async with client(server.port) as c:
             await c.send(POST + b"\r\n")
             assert (await c.reply()).status == 200

@@ -35,6 +35,7 @@ from trioroute.projections import State
 from trioroute.projections.digest import digest
 from trioroute.proxy.app import proxy_app
 from trioroute.proxy.desk import Desk
+from trioroute.proxy.door import Door
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.upstream.upstreams import Upstreams
 from trioroute.proxy.watch import Watch
@@ -258,12 +259,13 @@ async def whole(
     refusing: Sequence[str] = (),
     reading: bool = False,
     pumping: bool = True,
+    with_door: bool = False,
     **sections: dict[str, Any],
 ) -> AsyncIterator[Whole]:
     """Replicas a, b, ... run the scripts; ``models`` are theirs in order, ``("m",)`` for all.
 
     ``sections`` are settings as in tests/rig.py. ``live``: they were found healthy. Nobody listens
-    where the ``refusing`` are said to be.
+    where the ``refusing`` are said to be. ``with_door``: the server asks for keys before bodies.
     """
     store = store if store is not None else MemoryStore()
     journal = Journal(store, "router/r1", threaded=threaded, max_entries=entries_max)
@@ -289,7 +291,11 @@ async def whole(
             nursery.start_soon(desk.pump.run)
         if reading:
             nursery.start_soon(desk.bodies.run)
-        server = await stack.enter_async_context(serving(proxy_app(desk), limits))
+        at_door: dict[str, Any] = {}
+        if with_door:
+            door = Door(desk)
+            at_door = {"door": door, "refusal_headers": door.refusal_headers}
+        server = await stack.enter_async_context(serving(proxy_app(desk), limits, **at_door))
         rig.port, rig.shutdown = server.port, server.shutdown
         try:
             yield rig

@@ -11,12 +11,11 @@ from trioroute.proxy.desk import Desk
 from trioroute.proxy.dispatch import AttemptRun
 from trioroute.proxy.door import CHALLENGE, HEALTH_PATHS, Door
 from trioroute.proxy.errors import RouterError
-from trioroute.proxy.headers import harmless_request_id
 from trioroute.proxy.heartbeat import Heartbeat
 from trioroute.proxy.models import models_list
 from trioroute.proxy.passage import Passage
 from trioroute.proxy.paths import route
-from trioroute.proxy.reply import send_error, send_whole
+from trioroute.proxy.reply import named, send_error, send_whole
 from trioroute.proxy.serving.asgi import ASGIApp, Receive, Scope, Send
 
 READING = ("GET", "HEAD")
@@ -30,7 +29,8 @@ def proxy_app(desk: Desk) -> ASGIApp:
         origins = desk.settings.server.cors_origins
         if origins:
             if is_preflight(scope["method"], scope["headers"]):
-                await answer_preflight(send, scope["headers"], origins)
+                request_id = desk.request_id(scope["headers"])
+                await answer_preflight(send, scope["headers"], origins, request_id)
                 return
             send = with_cors(send, scope["headers"], origins)
         if desk.access_log is None and desk.spans is None:
@@ -52,18 +52,19 @@ async def _sort(desk: Desk, door: Door, request: Request, receive: Receive, send
     scope = request.scope
     path: str = scope["path"]
     method: str = scope["method"]
-    key = desk.keys.whose(scope["headers"]) if desk.keys else None
+    headers = scope["headers"]
+    request_id = desk.request_id(headers)
+    key = desk.keys.whose(headers) if desk.keys else None
     if path in HEALTH_PATHS:
-        await _health(desk, method, send)
+        await _health(desk, method, send, request_id)
     elif key is None and desk.keys:
-        error = door.turn_away(scope["headers"])
+        error = door.turn_away(headers, request_id)
         desk.count_refusal(error.code, None)
-        await send_error(send, error, f"req-{desk.draw():016x}", [CHALLENGE])
+        await send_error(send, error, request_id, [CHALLENGE])
     elif path == "/v1/models" and method in READING:
-        await send_whole(send, 200, await models_list(desk), b"application/json")
+        models = await models_list(desk)
+        await send_whole(send, 200, models, b"application/json", [named(request_id)])
     else:
-        headers = scope["headers"]
-        request_id = harmless_request_id(headers) or f"req-{desk.draw():016x}"
         passage = Passage(desk, scope, send, route(method, path), headers, request_id, key)
         request.passage = passage
         await _pass_through(passage, receive)
@@ -134,15 +135,15 @@ def _may_begin(passage: Passage) -> bool:
     return desk.settings.log.gate == "off" or desk.journal.is_durable(chosen.number)
 
 
-async def _health(desk: Desk, method: str, send: Send) -> None:
+async def _health(desk: Desk, method: str, send: Send, request_id: str) -> None:
     """200 if some replica is routable, else 503 (HTTP.md)."""
     if method not in READING:
         error = RouterError("method_not_allowed", f"{method} is not allowed here; use GET or HEAD")
-        await send_error(send, error, f"req-{desk.draw():016x}", [(b"allow", b"GET, HEAD")])
+        await send_error(send, error, request_id, [(b"allow", b"GET, HEAD")])
         return
     state = desk.router.state
     if state.anyone_routable():
-        await send_whole(send, 200, b"", b"text/plain")
+        await send_whole(send, 200, b"", b"text/plain", [named(request_id)])
     else:
         text = f"no routable replica: {', '.join(state.standings()) or 'none known'}\n"
-        await send_whole(send, 503, text.encode("ascii"), b"text/plain")
+        await send_whole(send, 503, text.encode("ascii"), b"text/plain", [named(request_id)])

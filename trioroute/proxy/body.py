@@ -72,7 +72,9 @@ def plain_body(headers: RawHeaders, body: bytes, limit: int) -> bytes:
     except TooLong as error:
         raise UnusableBody(
             RouterError(
-                "body_too_large", f"the body inflates to over {limit} bytes (server.max_body_bytes)"
+                "body_too_large",
+                f"the body of {len(body)} bytes inflates to more than server.max_body_bytes = "
+                f"{limit}: send less, or raise the limit",
             )
         ) from error
 

@@ -6,6 +6,7 @@ Where it is not set, CORS is the engines' business and passes through.
 from collections.abc import Sequence
 
 from trioroute.proxy.headers import RawHeaders, header_value
+from trioroute.proxy.reply import named
 from trioroute.proxy.serving.asgi import Message, Send
 
 MAX_AGE_S = 600
@@ -34,9 +35,11 @@ def is_preflight(method: str, headers: RawHeaders) -> bool:
     )
 
 
-async def answer_preflight(send: Send, headers: RawHeaders, origins: Sequence[str]) -> None:
+async def answer_preflight(
+    send: Send, headers: RawHeaders, origins: Sequence[str], request_id: str
+) -> None:
     """204 in any case; only an allowed origin is told that it may go on."""
-    answer = [_VARY, (b"content-length", b"0")]
+    answer = [_VARY, (b"content-length", b"0"), named(request_id)]
     origin = allowed_origin(headers, origins)
     if origin is not None:
         asked = header_value(headers, b"access-control-request-headers")

@@ -28,6 +28,7 @@ from trioroute.proxy.bodies.reader import BodyReader
 from trioroute.proxy.ending import Ending
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.gate import LOG_STALLED, Gate
+from trioroute.proxy.headers import RawHeaders, harmless_request_id
 from trioroute.proxy.keyring import Keyring
 from trioroute.proxy.line import Line
 from trioroute.proxy.pump import Pump
@@ -121,6 +122,10 @@ class Desk:
                 self.upstreams.distrust(event.replica)
             elif isinstance(event, ReplicaLeft):
                 self.upstreams.forget(event.replica)
+
+    def request_id(self, headers: RawHeaders) -> str:
+        """The client's own, if it may go into the log, else a new one."""
+        return harmless_request_id(headers) or f"req-{self.draw():016x}"
 
     def turned_away(self, *, begun: bool) -> RouterError | None:
         """Why a request gets no replica now, or no further one where it has ``begun``."""

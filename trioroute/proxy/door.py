@@ -6,11 +6,12 @@ import attrs
 
 from eventlog import LogError
 from trioroute.policy.commands import Refuse
-from trioroute.proxy.cors import is_preflight
+from trioroute.proxy.cors import is_preflight, readers_of_refusals
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.errors import RouterError
-from trioroute.proxy.headers import RawHeaders, harmless_request_id
+from trioroute.proxy.headers import RawHeaders
 from trioroute.proxy.keyring import stranger
+from trioroute.proxy.reply import named
 from trioroute.proxy.serving.refusal import Refusal
 
 HEALTH_PATHS = ("/health", "/ping")
@@ -35,12 +36,17 @@ class Door:
         origins = self.desk.settings.server.cors_origins
         if origins and is_preflight("OPTIONS", headers):
             return None  # has no credentials by design; the application asks for the method too
-        error = self.turn_away(headers)
-        return Refusal(
-            error.status, error.code, error.message, "authentication_error", (CHALLENGE,)
-        )
+        request_id = self.desk.request_id(headers)
+        error = self.turn_away(headers, request_id)
+        extra = (CHALLENGE, named(request_id))
+        return Refusal(error.status, error.code, error.message, "authentication_error", extra)
 
-    def turn_away(self, headers: RawHeaders) -> RouterError:
+    def refusal_headers(self, asked: RawHeaders) -> RawHeaders:
+        """What goes with every refusal of the server: whose answer it is, and who may read it."""
+        origins = self.desk.settings.server.cors_origins
+        return [named(self.desk.request_id(asked)), *readers_of_refusals(origins, asked)]
+
+    def turn_away(self, headers: RawHeaders, request_id: str) -> RouterError:
         """Note it in the log."""
         desk = self.desk
         now_ms = desk.now_ms()
@@ -48,7 +54,6 @@ class Door:
             self._second, self._logged = now_ms // 1000, 0
         self._logged += 1
         if self._logged <= LOGGED_A_SECOND:
-            request_id = harmless_request_id(headers) or f"req-{desk.draw():016x}"
             with suppress(LogError):
                 desk.router.handle(
                     Refuse(at_ms=now_ms, request_id=request_id, code="invalid_api_key")

@@ -5,6 +5,11 @@ from trioroute.proxy.headers import RawHeaders
 from trioroute.proxy.serving.asgi import Send
 
 
+def named(request_id: str) -> tuple[bytes, bytes]:
+    """The header that tells which request an answer is for."""
+    return (b"x-request-id", request_id.encode("ascii"))
+
+
 async def send_whole(
     send: Send, status: int, body: bytes, content_type: bytes, extra: RawHeaders = ()
 ) -> None:
@@ -20,7 +25,7 @@ async def send_whole(
 async def send_error(
     send: Send, error: RouterError, request_id: str, extra: RawHeaders = ()
 ) -> None:
-    headers = [(b"x-request-id", request_id.encode("ascii")), *extra]
+    headers = [named(request_id), *extra]
     if error.retry_after_s is not None:
         headers.append((b"retry-after", str(error.retry_after_s).encode("ascii")))
     await send_whole(send, error.status, error.body(), b"application/json", headers)

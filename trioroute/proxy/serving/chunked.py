@@ -23,9 +23,13 @@ FRAMING_BYTES = 64 * 1024
 that a client makes work and brings no request (Go's net/http and Node bound it too)."""
 
 
-def too_large_body(limit: int) -> Refusal:
-    """413 with the limit in its text."""
-    return Refusal(413, "body_too_large", f"the request body is over {limit} bytes")
+def too_large_body(limit: int, size: str, setting: str = "") -> Refusal:
+    """413 with the limit in its text; ``size`` as far as it is known."""
+    over = f"{setting} = {limit}" if setting else f"the {limit} that are taken here"
+    remedy = "send less, or raise the limit" if setting else "send less"
+    return Refusal(
+        413, "body_too_large", f"the request body of {size} bytes is over {over}: {remedy}"
+    )
 
 
 class ChunkedBody:
@@ -40,18 +44,21 @@ class ChunkedBody:
         "_framing",
         "_left",
         "_limit",
+        "_setting",
         "_size",
         "_trailers",
         "crowded",
         "done",
     )
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, setting: str = "") -> None:
+        """``setting``: what sets the limit."""
         self._buffer = bytearray()
         self._body = Gathered()
         self._size = 0
         self._framing = 0
         self._limit = limit
+        self._setting = setting
         self._left: int | None = None
         """Bytes the current chunk still owes; None before a size line."""
         self._trailers = -1
@@ -131,12 +138,13 @@ class ChunkedBody:
             return
         self._size += size
         if self._size > self._limit:
-            raise too_large_body(self._limit)
+            raise too_large_body(self._limit, f"at least {self._size}", self._setting)
         self._framing += end - start + 4
         if self._framing > FRAMING_BYTES + self._size:
             raise invalid(
                 "the body comes in too many chunks of a few bytes, or with long chunk extensions: "
-                f"its framing is over {FRAMING_BYTES} bytes and longer than itself"
+                f"its framing is over {FRAMING_BYTES} bytes and longer than itself: "
+                "send larger ones"
             )
         self._left = size
 

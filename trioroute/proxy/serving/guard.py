@@ -48,7 +48,7 @@ class GuardedApp:
         elif scope["type"] == "websocket":
             await receive()
             self._hub.refused(NO_WEBSOCKET.code)
-            refusal = self._hub.readable(NO_WEBSOCKET, scope["headers"])
+            refusal = self._hub.addressed(NO_WEBSOCKET, scope["headers"])
             with suppress(h11.ProtocolError):  # hypercorn refused first what came behind the head
                 await _answer(send, refusal, "websocket.http.response")
         else:
@@ -66,7 +66,7 @@ class GuardedApp:
             body = await self._read_body(receive)
         except Refusal as refusal:
             self._hub.refused(refusal.code)
-            await _answer(send, self._hub.readable(refusal, scope["headers"]))
+            await _answer(send, self._hub.addressed(refusal, scope["headers"]))
             await _drain(receive)
             return
         if body is None:
@@ -100,7 +100,8 @@ class GuardedApp:
             gathered.add(data)
             pace.brought(len(data), trio.current_time())
             if gathered.size > limits.body_bytes:
-                raise too_large_body(limits.body_bytes)
+                size = f"at least {gathered.size}"
+                raise too_large_body(limits.body_bytes, size, limits.body_setting)
             if not message.get("more_body", False):
                 return gathered.whole()
 
@@ -135,7 +136,7 @@ class GuardedApp:
         if session.started or on_purpose:
             await self._break_stream(session.raw_send)
         else:
-            await _answer(session.raw_send, self._hub.readable(FAILED, scope["headers"]))
+            await _answer(session.raw_send, self._hub.addressed(FAILED, scope["headers"]))
 
 
 class GuardedExchange:

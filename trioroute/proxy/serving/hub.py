@@ -33,12 +33,12 @@ class Hub:
         limits: ServerLimits,
         on_refusal: Callable[[str], None] | None,
         door: Door | None = None,
-        readers: Callable[[Headers], Headers] | None = None,
+        refusal_headers: Callable[[Headers], Headers] | None = None,
     ) -> None:
         self.limits = limits
         self.door = door
         """Says who does not get in, from path and headers, before a body is read."""
-        self._readers = readers
+        self._refusal_headers = refusal_headers
         self.draining = False
         """No connection is kept open after a response."""
         self.ending = False
@@ -103,16 +103,19 @@ class Hub:
             self._told_s = now_s
             logger.warning("%s", trouble)
 
-    def readable(self, refusal: Refusal, asked: Headers | bytes) -> Refusal:
-        """The refusal with what lets a browser's page read it.
+    def addressed(self, refusal: Refusal, asked: Headers | bytes) -> Refusal:
+        """The refusal with further headers that depend on its request: whose answer it is, and what
+        lets a browser's page read it.
 
         ``asked`` are the request's headers, or the bytes of what there is of its head.
         """
-        if self._readers is None:
+        if self._refusal_headers is None:
             return refusal
         if isinstance(asked, bytes):
             asked = headers_within(asked)
-        return attrs.evolve(refusal, extra=(*refusal.extra, *self._readers(asked)))
+        said = {name for name, _ in refusal.extra}
+        further = [pair for pair in self._refusal_headers(asked) if pair[0] not in said]
+        return attrs.evolve(refusal, extra=(*refusal.extra, *further))
 
     async def run(self) -> None:
         """Sweep until cancelled: end every wait whose deadline passed.

@@ -147,7 +147,7 @@ class LeanConnection:
         end += 4
         if end > limits.header_bytes:
             self._asked = buffer
-            raise too_large_head(limits)
+            raise too_large_head(limits, str(end))
         self._buffer = buffer[end:]
         return buffer[:end]
 
@@ -172,14 +172,16 @@ class LeanConnection:
             raise Refusal(
                 408,
                 "request_timeout",
-                f"the request head took over {self._limits.header_timeout_s:g} s",
+                f"the request head took over {self._limits.header_timeout_s:g} s, the limit here: "
+                "send it at once",
             ) from None
 
     async def _read_body(self, request: RequestHead) -> bytes | None:
         """The whole body, or None when the client left first."""
         limits = self._limits
         if request.content_length > limits.body_bytes:
-            raise too_large_body(limits.body_bytes)
+            size = str(request.content_length)
+            raise too_large_body(limits.body_bytes, size, limits.body_setting)
         if request.expects_continue and not self._buffer and request.http_version == "1.1":
             await self._wire.write((CONTINUE,))
         left = request.content_length - len(self._buffer)
@@ -189,7 +191,9 @@ class LeanConnection:
             return body
         pace = Pace(limits.body_timeout_s, trio.current_time() + limits.body_timeout_s)
         if request.chunked:
-            return await self._read_chunks(ChunkedBody(limits.body_bytes), pace)
+            return await self._read_chunks(
+                ChunkedBody(limits.body_bytes, limits.body_setting), pace
+            )
         gathered = Gathered(request.content_length)
         gathered.add(self._buffer)
         while left > 0:
@@ -257,7 +261,7 @@ class LeanConnection:
             logger.error("the application did not answer %s %r", request.method, request.path)
         exchange = self._exchange = Exchange(self._hub, wire, request, b"")
         exchange.keep_alive = False
-        await exchange.refuse(self._hub.readable(FAILED, request.headers))
+        await exchange.refuse(self._hub.addressed(FAILED, request.headers))
         return False
 
     def _asgi_scope(self, request: RequestHead, exchange: Exchange) -> Scope:

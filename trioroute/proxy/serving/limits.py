@@ -18,6 +18,8 @@ class ServerLimits:
     """Request target; more is 414. RFC 9112 section 3 asks for at least 8000."""
     body_bytes: int = 64 * 1024 * 1024
     """Request body, after removal of the chunk framing; more is 413."""
+    body_setting: str = ""
+    """The setting that ``body_bytes`` is of, for who may raise it."""
     keep_alive_s: float = 75.0
     """Silence between the end of a response and the next request. Above the usual 60 s of load
     balancers, so that the side which may retry safely is the side which closes."""

@@ -24,4 +24,7 @@ class Pace:
 
     def too_slow(self) -> str:
         """What the refusal says."""
-        return f"less than {STEP_BYTES} bytes of the request body came in {self.limit_s:g} s"
+        return (
+            f"less than {STEP_BYTES} bytes of the request body came in {self.limit_s:g} s, "
+            "the limit here: send it faster"
+        )

@@ -64,10 +64,14 @@ def parse_head(head: bytes, limits: ServerLimits) -> RequestHead:
         raise _diagnose(head)
     method, target, minor, block = match.groups()
     if len(target) > limits.url_bytes:
-        raise too_long_url(limits)
+        raise too_long_url(limits, str(len(target)))
     count = block.count(b"\n")
     if count > limits.header_count:
-        raise Refusal(431, "headers_too_large", f"more than {limits.header_count} headers: {count}")
+        raise Refusal(
+            431,
+            "headers_too_large",
+            f"of headers there are {count}, over the {limits.header_count} taken here: send fewer",
+        )
     headers: list[tuple[bytes, bytes]] = []
     decisive: list[tuple[bytes, bytes]] = []
     for line in block.split(b"\r\n"):
@@ -108,20 +112,28 @@ def check_unfinished(buffer: bytes, limits: ServerLimits) -> None:
     if line_end < 0 and len(buffer) > limits.url_bytes + 64:
         if buffer.count(b" ", 0, 64) == 0:
             raise invalid("these bytes are not an HTTP request line")
-        raise too_long_url(limits)
+        raise too_long_url(limits, f"at least {len(buffer) - 64}")
     if len(buffer) > limits.header_bytes:
-        raise too_large_head(limits)
+        raise too_large_head(limits, f"at least {len(buffer)}")
 
 
-def too_long_url(limits: ServerLimits) -> Refusal:
-    """414 with the limit in its text."""
-    return Refusal(414, "uri_too_long", f"the URL is over {limits.url_bytes} bytes")
-
-
-def too_large_head(limits: ServerLimits) -> Refusal:
-    """431 with the limit in its text."""
+def too_long_url(limits: ServerLimits, size: str) -> Refusal:
+    """414 with the limit in its text; ``size`` as far as it is known."""
     return Refusal(
-        431, "headers_too_large", f"the request headers are over {limits.header_bytes} bytes"
+        414,
+        "uri_too_long",
+        f"the URL of {size} bytes is over the {limits.url_bytes} that are taken here: "
+        "send what it carries as a body",
+    )
+
+
+def too_large_head(limits: ServerLimits, size: str) -> Refusal:
+    """431 with the limit in its text; ``size`` as far as it is known."""
+    return Refusal(
+        431,
+        "headers_too_large",
+        f"request headers of {size} bytes are over the {limits.header_bytes} that are taken here: "
+        "send fewer or shorter ones",
     )
 
 
@@ -198,7 +210,9 @@ def _diagnose(head: bytes) -> Refusal:
         return invalid("a line of the request head ends in LF without CR")
     if re.match(TOKEN + rb"+ [!-~]+ HTTP/1\.[01]$", lines[0]) is None:
         if OTHER_VERSION.match(head) is not None:
-            return Refusal(505, "unsupported_version", "only HTTP/1.0, HTTP/1.1 and HTTP/2")
+            return Refusal(
+                505, "unsupported_version", "only HTTP/1.0, HTTP/1.1 and HTTP/2 are spoken here"
+            )
         return invalid("the request line is not METHOD TARGET HTTP/1.1")
     if any(line[:1] in (b" ", b"\t") for line in lines[1:]):
         return invalid("a folded header line")

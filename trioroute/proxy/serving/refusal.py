@@ -64,7 +64,9 @@ def invalid(message: str) -> Refusal:
 
 
 FAILED = Refusal(500, "internal_error", "the server failed to answer this request")
-NO_WEBSOCKET = Refusal(501, "no_websocket", "no websockets are served here, only requests")
+NO_WEBSOCKET = Refusal(
+    501, "no_websocket", "no websockets are served here: send a request without an upgrade"
+)
 PLAIN_ON_TLS = invalid("plain HTTP was sent to a port that speaks TLS: use https://")
 TLS_ON_PLAIN = invalid("a TLS handshake was sent to a port that speaks plain HTTP: use http://")
 MIXED_UP = (PLAIN_ON_TLS, TLS_ON_PLAIN)

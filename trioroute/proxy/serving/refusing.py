@@ -24,7 +24,7 @@ async def refuse(hub: Hub, wire: Wire, refusal: Refusal, asked: Headers | bytes)
         with suppress(OSError):  # it is gone
             hub.tell(f"{refusal.message} ({wire.stream.socket.getpeername()[0]})")
     try:
-        await wire.write((hub.readable(refusal, asked).response(),))
+        await wire.write((hub.addressed(refusal, asked).response(),))
         wire.finish_writing()
         hub.set_idle(wire, True)  # a shutdown need not wait for this
         wire.deadline = hub.deadline(LINGER_S)
@@ -40,8 +40,13 @@ async def refuse(hub: Hub, wire: Wire, refusal: Refusal, asked: Headers | bytes)
 
 def turn_away(hub: Hub, stream: trio.SocketStream, *, secure: bool) -> None:
     """Answer one connection too many without waiting for it; a TLS client is only closed."""
-    refusal = Refusal(503, "overloaded", "the server holds as many clients as it may")
+    refusal = Refusal(
+        503,
+        "overloaded",
+        f"as many connections are open as this server takes ({hub.limits.max_connections}): try "
+        "again; who runs it can raise its limit of open files, or add a server",
+    )
     hub.refused(refusal.code)
     if not secure:
-        os.write(stream.socket.fileno(), hub.readable(refusal, ()).response())
+        os.write(stream.socket.fileno(), hub.addressed(refusal, ()).response())
     stream.socket.close()

@@ -36,7 +36,7 @@ async def serve_http(
     tls: Renewable | None = None,
     on_refusal: Callable[[str], None] | None = None,
     door: Door | None = None,
-    readers: Callable[[Headers], Headers] | None = None,
+    refusal_headers: Callable[[Headers], Headers] | None = None,
     task_status: trio.TaskStatus[list[tuple[str, int]]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until `shutdown` is set and the requests in flight have ended.
@@ -48,13 +48,13 @@ async def serve_http(
     From `drain` on, if it is given, new connections are still served, but none is kept open.
     With `tls` all addresses speak TLS, HTTP/1.1 and HTTP/2.
     `on_refusal(code)` is called for each request that never reached the application. `door` turns
-    requests away by path and headers, before their body is read. `readers` gives further headers
-    of a refusal by those of its request, as far as these could be read.
+    requests away by path and headers, before their body is read. `refusal_headers` gives
+    further headers of a refusal by those of its request, as far as these could be read.
 
     Raises ValueError or OSError naming the listen address that is unusable.
     """
     config = _config(limits, tls)
-    hub = Hub(limits, on_refusal, door, readers)
+    hub = Hub(limits, on_refusal, door, refusal_headers)
     guarded = GuardedApp(hub, app, break_stream, undelivered)
     sockets = await listen_on(listen, limits)
     bound = [sock.getsockname()[:2] for sock in sockets]
