@@ -3,6 +3,8 @@
 import errno
 import resource
 import socket
+import time
+from typing import Any
 
 import httpx
 import pytest
@@ -33,6 +35,24 @@ async def test_refused_and_dns_have_their_words() -> None:
                 False,
                 False,
             )
+
+
+async def test_a_connect_whose_time_is_over_before_it_begins_has_its_word_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a loop that is busy for longer than the limit."""
+    resolve = trio.socket.getaddrinfo
+
+    async def late(*asked: Any, **named: Any) -> Any:
+        found = await resolve(*asked, **named)
+        time.sleep(0.1)  # noqa: ASYNC251 - it is the loop that is to be held up
+        return found
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", late)
+    async with transport_to("http://127.0.0.1:1", connect_timeout_s=0.05) as t:
+        with pytest.raises(UpstreamError) as caught:
+            await get(t)
+    assert (caught.value.cause, caught.value.sent) == ("timeout", False)
 
 
 async def test_a_connect_that_hangs_times_out_or_is_cancelled_and_leaks_nothing() -> None:

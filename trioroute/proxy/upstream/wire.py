@@ -206,9 +206,10 @@ async def _connect_any(origin: Origin, scope: trio.CancelScope) -> socket.socket
         raise from_os_error(error, "resolving its host") from error
     failure: OSError | None = None
     for index, (family, _, _, _, address) in enumerate(found):
-        share_s = (scope.deadline - trio.current_time()) / (len(found) - index)
+        now_s = trio.current_time()
+        share_s = (scope.deadline - now_s) / (len(found) - index)  # negative on a busy loop
         try:
-            with trio.move_on_after(share_s):
+            with trio.move_on_at(now_s + share_s):
                 return await _connect_one(family, address)
         except OSError as error:
             failure = error
