@@ -2,7 +2,8 @@
 
 It behaves as vLLM 0.32.0 was captured to behave: paths, bodies, SSE events, errors, metric names,
 queueing and batching times; and it fails on demand (`POST /faults`). No GPU and no model: answers
-are deterministic words, tokens are four bytes of text each.
+are deterministic words, tokens are four bytes of text each; a tool that `tool_choice` demands is
+called with the least arguments that fit its schema.
 
 May import: trio, httptools, orjson, attrs, prometheus_client. Never trioroute.proxy: the router
 and the engine it is tested against must not share an HTTP implementation.

@@ -18,6 +18,7 @@ from trioroute.engine.connection import Exchange
 from trioroute.engine.faults import FaultError, Faults, parse_faults
 from trioroute.engine.generate import CutShortError, Run, fail_early
 from trioroute.engine.loop import StepLoop
+from trioroute.engine.messages import MessageShape
 from trioroute.engine.metrics import CONTENT_TYPE, BatchCollector, metrics_page
 from trioroute.engine.responses import ResponseMemory, ResponseShape
 from trioroute.engine.settings import VERSION, EngineSettings
@@ -57,6 +58,8 @@ class Api:
             "/v1/chat/completions": {"POST": self._generation(self._chat)},
             "/v1/completions": {"POST": self._generation(self._completion)},
             "/v1/responses": {"POST": self._generation(self._response)},
+            "/v1/messages": {"POST": self._generation(self._message)},
+            "/v1/messages/count_tokens": {"POST": self._count_message},
             "/v1/embeddings": {"POST": self._generation(self._embeddings)},
         }
 
@@ -124,6 +127,17 @@ class Api:
         if body.get("store") is not False:
             conversation = asked.prompts[0] + run.outcomes[0].text.encode()
             self._memory.remember(answer_id, conversation, shape.whole(run.outcomes, run.usage))
+
+    async def _message(self, exchange: Exchange, fault: Faults) -> None:
+        asked = bodies.parse_message(_body(exchange), self.settings)
+        shape = MessageShape(_answer_id("chatcmpl", exchange), asked)
+        await Run(exchange, asked, shape, fault, self.loop).answer()
+
+    async def _count_message(self, exchange: Exchange) -> None:
+        body = _body(exchange)
+        bodies.parse_model(body, self.settings)
+        tokens = count_tokens(bodies.message_prompt(body))
+        await exchange.answer(200, orjson.dumps({"input_tokens": tokens}))
 
     async def _earlier_response(self, exchange: Exchange) -> None:
         answer_id = exchange.request.path.removeprefix("/v1/responses/")

@@ -8,6 +8,7 @@ import orjson
 from trioroute.engine import errors
 from trioroute.engine.settings import EngineSettings
 from trioroute.engine.tokens import BYTES_PER_TOKEN, count_tokens
+from trioroute.engine.tools import ToolCall, demanded_call
 
 Body = dict[str, Any]
 
@@ -23,6 +24,8 @@ class Generation:
     stream: bool
     include_usage: bool
     continuous_usage: bool
+    call: ToolCall | None = None
+    """Of a tool, in place of text."""
 
 
 def parse_body(raw: bytes | bytearray, content_type: str) -> Body:
@@ -61,7 +64,27 @@ def parse_chat(body: Body, settings: EngineSettings) -> Generation:
         raise errors.missing("messages", body)
     prompt = tools_text(body) + messages_text(body["messages"], "body.messages")
     limit = body.get("max_completion_tokens", body.get("max_tokens"))
-    return _generation(body, settings, (prompt,), limit, "max_tokens")
+    asked = _generation(body, settings, (prompt,), limit, "max_tokens")
+    return attrs.evolve(asked, call=demanded_call(body))
+
+
+def parse_message(body: Body, settings: EngineSettings) -> Generation:
+    """`/v1/messages`: a limit is demanded there, so only one below the usual answer cuts it."""
+    if "max_tokens" not in body:
+        raise errors.missing("max_tokens", body)
+    limit = body["max_tokens"]
+    if isinstance(limit, int) and settings.answer_tokens <= limit <= settings.max_model_len:
+        limit = None
+    asked = _generation(body, settings, (message_prompt(body),), limit, "max_tokens")
+    return attrs.evolve(asked, call=demanded_call(body))
+
+
+def message_prompt(body: Body) -> bytes:
+    """The tools, the system prompt and the messages' contents, joined."""
+    if "messages" not in body:
+        raise errors.missing("messages", body)
+    system = _message_text({"content": body.get("system")})
+    return tools_text(body) + system + messages_text(body["messages"], "body.messages")
 
 
 def parse_completion(body: Body, settings: EngineSettings) -> Generation:

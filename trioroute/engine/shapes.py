@@ -120,31 +120,46 @@ class _CompletionShape:
 class ChatShape(_CompletionShape):
     """`/v1/chat/completions`."""
 
+    _said: int = attrs.field(default=0, init=False)
+
     def opening(self, usage: Usage) -> list[bytes]:
-        """The role event."""
+        """The role event, and the name of a tool that is called."""
         nothing_yet = attrs.evolve(usage, completion_tokens=0)
-        return [self._delta(0, {"role": "assistant", "content": ""}, None, nothing_yet)]
+        events = [self._delta(0, {"role": "assistant", "content": ""}, None, nothing_yet)]
+        if self.asked.call is not None:
+            begun = {"index": 0, **self._called("")}
+            events.append(self._delta(0, {"tool_calls": [begun]}, None, nothing_yet))
+        return events
 
     def token(self, choice: int, text: str, finish_reason: str | None, usage: Usage) -> bytes:
-        """A content event."""
-        return self._delta(choice, {"content": text}, finish_reason, usage)
+        """A content event, or one with a piece of a tool's arguments."""
+        delta: dict[str, Any] = {"content": text}
+        if self.asked.call is not None:
+            piece = self.asked.call.piece(self._said, self.asked.max_tokens)
+            delta = {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
+        self._said += 1
+        reason = None if finish_reason is None else self._reason(finish_reason)
+        return self._delta(choice, delta, reason, usage)
 
     def whole(self, outcomes: Items[Outcome], usage: Usage) -> bytes:
         """The chat.completion object."""
+        call = self.asked.call
+        made = {} if call is None else {"tool_calls": [self._called(call.arguments)]}
         choices = [
             {
                 "index": index,
                 "message": {
                     "role": "assistant",
-                    "content": outcome.text,
+                    "content": outcome.text if call is None else None,
                     "refusal": None,
                     "annotations": None,
                     "audio": None,
                     "function_call": None,
                     "reasoning": None,
+                    **made,
                 },
                 "logprobs": None,
-                "finish_reason": outcome.finish_reason,
+                "finish_reason": self._reason(outcome.finish_reason),
                 "stop_reason": None,
                 "token_ids": None,
             }
@@ -152,8 +167,17 @@ class ChatShape(_CompletionShape):
         ]
         return self._whole("chat.completion", choices, usage)
 
+    def _called(self, arguments: str) -> dict[str, Any]:
+        assert self.asked.call is not None
+        function = {"name": self.asked.call.name, "arguments": arguments}
+        return {"id": f"call_{self.answer_id}", "type": "function", "function": function}
+
+    def _reason(self, finish_reason: str) -> str:
+        called = self.asked.call is not None and finish_reason in ("stop", "length")
+        return "tool_calls" if called else finish_reason
+
     def _delta(
-        self, choice: int, delta: dict[str, str], finish_reason: str | None, usage: Usage
+        self, choice: int, delta: dict[str, Any], finish_reason: str | None, usage: Usage
     ) -> bytes:
         one = {"index": choice, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
         return self._chunk(one, usage)
