@@ -137,7 +137,7 @@ def test_a_newer_log_is_refused_unless_lenient(tmp_path: Path) -> None:
     log = written(tmp_path / "log", rig)
     result = run(log, "--verify")
     assert result.exit_code == 2
-    assert "is a Teleported of schema 1, written by a newer trioroute" in result.stderr
+    assert "is a Teleported of schema 2, written by a newer trioroute" in result.stderr
     result = run(log, "--verify", "--lenient")
     assert result.exit_code == 0
     assert "passed over 1 row of unknown kind Teleported" in result.stderr
