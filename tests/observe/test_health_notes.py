@@ -42,3 +42,19 @@ def test_a_model_that_lost_its_last_replica_is_named(
     assert caplog.messages[-1] == told
     rig.eject("a")
     assert sum("nobody" in line for line in caplog.messages) == 1, "b still serves the other model"
+
+
+def test_a_stall_and_its_end_are_a_line_each(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.router.listeners.append(HealthNotes(rig.state, "the log").listen)
+    with caplog.at_level(logging.INFO, "trioroute.health"):
+        rig.live("a", "b")
+        rig.scrape(a=rig.reading("a", 2, 0, tokens=100), b=(0, 0))
+        rig.calm(90)
+        rig.scrape(a=rig.reading("a", 2, 0, tokens=101), b=(0, 0))
+        rig.calm(10)
+    lines = [(r.levelname, r.getMessage()) for r in caplog.records if "stalled" in r.getMessage()]
+    began = "replica a stalled: its engine says 2 running, and no token came for 60 s"
+    assert [level for level, _ in lines] == ["WARNING", "INFO"]
+    assert lines[0][1].startswith(began)
+    again = "replica a stalled no more: it generates tokens again, after 90 s without a token"
+    assert lines[1][1] == again

@@ -268,7 +268,7 @@ def test_requests_that_could_not_be_served_by_anybody_are_no_trouble() -> None:
     ("fault", "text"),
     [
         ("down=60..120", "gpu1 EJECTED for at least 30 s: reset"),
-        ("freeze=60..200", "gpu1 EJECTED for at least 30 s: timeout"),
+        ("freeze=60..200", "gpu1 stopped generating; then stalled: its engine says 3 running"),
     ],
 )
 def test_a_simulated_fault_is_named(fault: str, text: str) -> None:
@@ -276,6 +276,7 @@ def test_a_simulated_fault_is_named(fault: str, text: str) -> None:
     cause = tell_incident(source, 1, source.last().at_ms).first_cause
     assert cause is not None
     assert cause.text.startswith(text)
+    assert any(line.event == "Ejected" for line in cause.evidence) == (cause.kind == "stall")
     assert cause.evidence
 
 

@@ -98,6 +98,8 @@ def _show(replicas: list[dict[str, Any]]) -> None:
         table.add_column(column.replace("_", " "), no_wrap=True)
     for replica in replicas:
         told = ["-" if replica[key] is None else str(replica[key]) for key in columns]
+        if replica["stalled"]:
+            told[columns.index("state")] += ", stalled"
         left_s = replica["cooldown_s"]
         table.add_row(*told, f"{left_s:.0f} s" if left_s else "-")
     Console(width=None if sys.stdout.isatty() else 200).print(table)

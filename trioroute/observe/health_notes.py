@@ -1,4 +1,4 @@
-"""Health in the process log: a line when a replica leaves traffic, returns, drains or joins.
+"""Health in the process log: a line when a replica leaves traffic, stalls, returns, or joins.
 
 Told by the events themselves, so it cannot say anything else than the event log does.
 """
@@ -18,7 +18,7 @@ from trioroute.events import (
     ReplicaLeft,
 )
 from trioroute.observe.pools import unserved
-from trioroute.projections import State
+from trioroute.projections import Stalls, State
 from trioroute.router import Decided
 
 logger = logging.getLogger("trioroute.health")
@@ -34,11 +34,14 @@ class HealthNotes:
     def __init__(self, state: State, log: str) -> None:
         self._state = state
         self._log = log
+        self._stalls = Stalls()
 
     def listen(self, decided: Decided) -> None:
+        loud = False
         for event in decided.events:
             if type(event) in QUIET:
                 continue
+            loud = True
             if isinstance(event, Ejected):
                 self._ejected(event)
             elif isinstance(event, Live):
@@ -57,6 +60,10 @@ class HealthNotes:
             elif isinstance(event, Orphaned):
                 ran = plural(len(event.dispatches), "request")
                 logger.info("%s ran when the last run died", ran)
+        if loud:
+            for stall in self._stalls.look(self._state):
+                level = logging.INFO if stall.over else logging.WARNING
+                logger.log(level, "replica %s %s", stall.replica, stall.words())
 
     def _ejected(self, event: Ejected) -> None:
         cooldown_s = (event.until_ms - self._state.at_ms + 999) // 1000

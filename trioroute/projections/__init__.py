@@ -14,5 +14,7 @@ from trioroute.projections.load import Load as Load
 from trioroute.projections.load import ReplicaLoad as ReplicaLoad
 from trioroute.projections.pins import Pin as Pin
 from trioroute.projections.pins import Pins as Pins
+from trioroute.projections.stalls import Stall as Stall
+from trioroute.projections.stalls import Stalls as Stalls
 from trioroute.projections.state import State as State
 from trioroute.projections.tally import Tally as Tally

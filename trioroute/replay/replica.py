@@ -13,6 +13,7 @@ from trioroute.replay.incident.evidence import Evidence
 from trioroute.replay.incident.times import Times
 from trioroute.replay.plain import CODE, DISPATCH, END, UNKNOWN, WIDTH, Run, Send
 from trioroute.replay.read import ENDINGS, NotFound, Source, decision_name
+from trioroute.replay.stalled import StalledOf, states_before
 from trioroute.replay.told import Line, ReplicaTold
 from trioroute.replay.within import ALL, Within
 from trioroute.replay.words import health_words
@@ -57,16 +58,16 @@ class _Story:
         place = decision_name(record.stream, record.version)
         if isinstance(event, Ejected):
             self._before_eject()
-        self._add(Line(at_ms=record.at_ms, place=place, event=record.kind, text=text))
+        self.add(Line(at_ms=record.at_ms, place=place, event=record.kind, text=text))
 
     def _before_eject(self) -> None:
         """Requests held against it stand before the eject; its failed scrapes do so already."""
         for line in self.evidence.of(self.name):
             if line.event != "ScrapeFailed":
-                self._add(line)
+                self.add(line)
         self.evidence.against.pop(self.name, None)  # a second eject has evidence of its own
 
-    def _add(self, line: Line) -> None:
+    def add(self, line: Line) -> None:
         self.lines.append(line)
         if len(self.lines) > LINES_MAX:
             self.lines.popleft()
@@ -140,11 +141,17 @@ def tell_replica(
     they ended there. Raises NotFound (naming the replicas there are), CannotRead."""
     story = _Story(name)
     name_bytes = name.encode()
+    stalled = StalledOf(name, states_before(source, within.rows(source)[0]))
     for row in rows_within(source, within, progress):
         if isinstance(row, Run):
             story.run(row)
-        elif _concerns(row, name_bytes, story) and (event := source.event(row)) is not None:
+            continue
+        said, asked = _concerns(row, name_bytes, story), stalled.concerns(row)
+        event = source.event(row) if said or asked else None
+        if event is not None and said:
             story.take(row, event)
+        if event is not None and asked and (line := stalled.take(row, event)) is not None:
+            story.add(line)
     if not story.lines and not story.dispatches and within != ALL:
         hint = _near(name, list(story.others)) or ": ask without --since and --until"
         raise NotFound(f"nothing is told of {name!r} {within.words()}{hint}")

@@ -1,7 +1,8 @@
 """What may be a first cause, and which of several it is.
 
 Trouble is what took something from the service that nobody had asked for: an eject by the rules of
-health, a router that died, a log that could not be written, queues or refusals for want of room.
+health, an engine that stopped generating, a router that died, a log that could not be written,
+queues or refusals for want of room.
 What somebody did on purpose (a drain, a removed replica, an eject by hand, an engine put to sleep,
 a stop in order, other settings) is a change and no trouble. A change is the first cause only where
 it took replicas away and those that were left did not suffice.
@@ -19,7 +20,7 @@ from trioroute.replay.told import Line
 BEFORE_MS = 600_000
 """A change is told with the trouble that it came this long before, and no longer."""
 
-OF_ITS_OWN = frozenset({"eject", "died", "log", "failure"})
+OF_ITS_OWN = frozenset({"eject", "stall", "died", "log", "failure"})
 """Kinds of trouble that do not come of missing replicas."""
 
 TROUBLES_MAX = 100
@@ -150,6 +151,13 @@ class Causes:
             if one.cause.place == place:
                 cause = attrs.evolve(one.cause, evidence=(*one.cause.evidence, line))
                 self.troubles[key] = attrs.evolve(one, cause=cause)
+
+    def led_to(self, replica: str, line: Line) -> None:
+        """An eject of a replica that is stalled belongs to its stall."""
+        for one in self.troubles.values():
+            if one.cause.kind == "stall" and one.replica == replica and one.cause.place:
+                self.support(one.cause.place, line)
+                return
 
     def told(self, toll: Toll, *, lost: str | None) -> FirstCause | None:
         """``lost``: the last attempt of the first request that failed in all of them.

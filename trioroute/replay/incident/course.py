@@ -18,6 +18,7 @@ WHYS_TOLD = 6
 
 NORMAL = "normal"
 STALLED = "log stalled"
+STILL = "stalled"
 OUTAGE = "outage"
 OVERLOAD = "overload"
 
@@ -114,12 +115,25 @@ def under_way(state: State) -> dict[str, str]:
         if standing in ("EJECTED", "PROBING") and health.eject_cause != "none":
             cause = f" ({health.eject_cause})" if standing == "EJECTED" else ""
             found[name] = f"{name} is {standing}{cause} since {local_iso(health.since_ms)}"
+    for name in stalled_in(state):
+        since = f"no token since {local_iso(state.health[name].moved_ms)}"
+        found[name] = f"{found[name]}, stalled" if name in found else f"{name} is stalled, {since}"
     return found
 
 
 def asleep_in(state: State) -> tuple[str, ...]:
     """The replicas whose engines say that they were put to sleep."""
     return tuple(name for name, health in state.health.items() if health.asleep)
+
+
+def stalled_in(state: State) -> list[str]:
+    """The replicas in traffic that run requests and generate nothing (RULES 6.10)."""
+    return [
+        name
+        for name in state.fleet.replicas
+        if state.standing(name) in ROUTABLE
+        and state.health[name].stalled(state.at_ms, state.settings)
+    ]
 
 
 def overloaded(state: State) -> str | None:
@@ -193,6 +207,9 @@ def phase_of(state: State, struck: Iterable[str]) -> tuple[str, str]:
     words = [f"{_names(names)} {word}" for names, word in away if names]
     if words:
         return "reduced capacity", ", ".join(words)
+    still = stalled_in(state)
+    if still:
+        return STILL, f"{_names(still)}: requests run there and no token comes (RULES 6.10)"
     if probing:
         return "recovery", f"{_names(probing)} PROBING"
     return NORMAL, ""

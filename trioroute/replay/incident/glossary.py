@@ -17,6 +17,7 @@ WORDS = {
     "overloaded": "no replica had room, and the line was full or too slow; the client got a 503",
     "EJECTED": "taken out of traffic by the rules of health; comes back by itself",
     "eject": "a replica is taken out of traffic; in a row: again before it was well for long",
+    "stalled": "of a replica: it runs requests and its counter of tokens stands still",
     "PROBING": "back with a little traffic after an eject, until it has proved itself",
     "LIVE": "in traffic",
     "slack": "how many more requests a pin's replica may run than the least busy one",

@@ -3,6 +3,7 @@
 import attrs
 
 from trioroute.projections import State
+from trioroute.projections.measure import ROUTABLE
 from trioroute.replay.incident.told import Lane
 
 LANES_MAX = 5000
@@ -14,9 +15,12 @@ DOWN = "ROUTER DOWN"
 
 
 def lane_state(state: State, name: str) -> str:
-    """The state word of a replica (RULES 2), or ASLEEP, which is a JOINING of its own (6.11)."""
+    """The state word of a replica (RULES 2), or ASLEEP, which is a JOINING of its own (6.11), or
+    STALLED, which is in traffic (6.10)."""
     standing = state.standing(name)
     health = state.health[name]
+    if standing in ROUTABLE and health.stalled(state.at_ms, state.settings):
+        return "STALLED"
     return "ASLEEP" if standing == "JOINING" and health.asleep else standing
 
 

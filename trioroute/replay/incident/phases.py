@@ -3,7 +3,16 @@
 import attrs
 
 from trioroute.projections import State
-from trioroute.replay.incident.course import NORMAL, OUTAGE, OVERLOAD, Course, outage_of, phase_of
+from trioroute.replay.incident.course import (
+    NORMAL,
+    OUTAGE,
+    OVERLOAD,
+    STILL,
+    Course,
+    outage_of,
+    phase_of,
+    stalled_in,
+)
 from trioroute.replay.incident.evidence import cause_of, loads_of
 from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.room import REFUSED, Room
@@ -84,6 +93,8 @@ class Phases:
         waits = name == OVERLOAD
         if waits:
             at_ms = self.room.since_ms
+        if name == STILL and self.course.name == NORMAL:  # it stood still before it was found to
+            at_ms = min(self.state.health[one].moved_ms for one in stalled_in(self.state))
         if self.course.turn(at_ms, name, why) and waits:
             evidence = self.room.queues
             self._short(at_ms, evidence[0].place, f"overload: {why}", evidence, waits=True)

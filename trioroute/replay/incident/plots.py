@@ -20,6 +20,7 @@ STATES = {
     "LIVE": GREEN,
     "PROBING": YELLOW,
     "EJECTED": VERMILION,
+    "STALLED": BLUE,
     "DRAINING": PURPLE,
     "ASLEEP": SKY,
     "JOINING": GREY,
@@ -33,6 +34,7 @@ PHASES = {
     "flapping": PURPLE,
     "overload": SKY,
     "log stalled": BLUE,
+    "stalled": PALE,
     "recovery": YELLOW,
     "restart": GREY,
 }

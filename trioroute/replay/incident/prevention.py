@@ -41,6 +41,8 @@ _GRAVEST = ("eject", "orphaned", "end", "refused", "pin")
 
 _NO_SETTING = {
     "died": "no setting of the router prevents that it died",
+    "stall": "no setting of the router prevents that an engine stops generating: eject.stall_after "
+    "is how soon new requests pass it over, timeouts.idle how soon its streams are given up",
     "log": "no setting of the router makes a log writable that is not",
     "overload": "no setting of the router makes room where requests wait at every LIVE replica: "
     "admission.max_in_flight lets them wait in the router instead",

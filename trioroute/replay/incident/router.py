@@ -7,13 +7,14 @@ import attrs
 
 from eventlog.record import Record
 from trioroute import events as e
-from trioroute.projections import State, apply
+from trioroute.projections import Stalls, State, apply
 from trioroute.replay.clock import span
 from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.causes import Models, Trouble
 from trioroute.replay.incident.changes import changed_words
 from trioroute.replay.incident.course import NORMAL, STALLED, Course, asleep_in
 from trioroute.replay.incident.evidence import cause_of
+from trioroute.replay.incident.frozen import stall_trouble
 from trioroute.replay.incident.lanes import Lanes
 from trioroute.replay.incident.phases import Phases
 from trioroute.replay.incident.requests import Requests
@@ -48,6 +49,7 @@ class Router:
     course: Course
     requests: Requests
     lanes: Lanes = attrs.field(factory=Lanes)
+    stalls: Stalls = attrs.field(factory=Stalls)
     phases: Phases = attrs.field(init=False)
     run: int = 0
     release: str | None = None
@@ -66,6 +68,7 @@ class Router:
         at_ms = self.traffic.from_ms
         self.requests.begin(running)
         self.lanes.look(self.state, at_ms)
+        self.stalls.look(self.state)
         self.phases.begin(at_ms)
         self.last_ms = self.state.at_ms
 
@@ -102,6 +105,7 @@ class Router:
             asleep = asleep_in(self.state) if isinstance(event, e.Scraped) else ()
             apply(self.state, record.version, at_ms, event)
             self.lanes.look(self.state, at_ms)
+            self._stalled(record)
             if isinstance(event, e.Scraped):
                 self._slept(record, asleep)
                 self.phases.look(at_ms, self.place(record))
@@ -198,20 +202,27 @@ class Router:
                 self._say(record, f"{name}: its engine is awake again")
                 self.story.causes.back(name)
 
+    def _stalled(self, record: Record) -> None:
+        """Engines that stopped generating, or went on: no event says so, the scrapes do."""
+        for stall in self.stalls.look(self.state):
+            line = self._say(record, f"{stall.replica}: {stall.words()}")
+            if not stall.over and self._standing(stall.replica) != "EJECTED":
+                flights, models = self.traffic.flights[self.stream], self._models(stall.replica)
+                trouble = stall_trouble(stall, flights, self.stream, line.place, models)
+                self.story.causes.trouble(trouble)
+
     def _ejected(self, record: Record, event: e.Ejected) -> None:
         line = self._health(record, event)
         evidence = self.requests.evidence.of(event.replica)
         begun_ms = evidence[0].at_ms if evidence else record.at_ms
-        place, text = (
-            self.place(record),
-            f"{event.replica} {health_words(event, record.at_ms, self.before)}",
-        )
+        text = f"{event.replica} {health_words(event, record.at_ms, self.before)}"
         models = self._models(event.replica)
         if event.by is not None:
             self.story.causes.change(line, event.replica, models)
         elif self._standing(event.replica) not in ("DRAINING", "JOINING"):
-            cause = cause_of("eject", record.at_ms, place, text, evidence)
+            cause = cause_of("eject", record.at_ms, line.place, text, evidence)
             self.story.causes.trouble(Trouble(begun_ms, cause, event.replica, models))
+            self.story.causes.led_to(event.replica, line)
         if self.course.name == NORMAL:
             self.course.turn(begun_ms, "eject", f"{event.replica} in trouble, then ejected")
         self.requests.strike(event.replica)
@@ -245,8 +256,7 @@ class Router:
         if event.by != "start":
             why = f": {event.why}" if event.why else ""
             what = changed_words(self.state.settings, event.settings)
-            line = self._say(record, f"{what}, by {event.by}{why}")
-            self.story.causes.change(line)
+            self.story.causes.change(self._say(record, f"{what}, by {event.by}{why}"))
         elif self.run > 1 and event.settings != self.state.settings:
             what = changed_words(self.state.settings, event.settings)
             self.story.causes.change(self._say(record, f"{what}, since the start"))
