@@ -85,3 +85,14 @@ def test_commands_about_unknown_replicas_are_nothing(rig: Rig) -> None:
     rig.drain("a", on=False)
     rig.fail_scrape("ghost", "refused")
     assert len(rig.log.entries) == before
+
+
+def test_a_model_is_unserved_while_none_of_its_replicas_takes_requests(rig: Rig) -> None:
+    rig.live("a", models=("m", "n"))
+    rig.live("b", models=("n",))
+    rig.join("late", models=("soon",))
+    assert list(rig.state.unserved()) == ["soon"]
+    rig.eject("a")
+    assert list(rig.state.unserved()) == ["m", "soon"]
+    rig.leave("a")
+    assert list(rig.state.unserved()) == ["soon"]

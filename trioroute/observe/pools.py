@@ -46,14 +46,8 @@ def pools(state: State, rows: Sequence[Row], at_ms: int) -> Iterator[Pool]:
 
 
 def unserved(state: State) -> list[str]:
-    """The models that replicas of the fleet list and none serves now, ``MODELS_SHOWN`` at most."""
-    standings = {name: state.standing(name) for name in state.fleet.replicas}
-    found = (
-        model
-        for model, members in state.fleet.pools.items()
-        if not any(standings[one.name] in ROUTABLE for one in members)
-    )
-    return list(islice(found, MODELS_SHOWN))
+    """The models that nobody serves now (``State.unserved``), ``MODELS_SHOWN`` at most."""
+    return list(islice(state.unserved(), MODELS_SHOWN))
 
 
 def _pool(members: Sequence[Row], traffic: dict[str, int]) -> Pool:

@@ -1,6 +1,6 @@
 """The whole state, and what it says of itself."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -68,6 +68,13 @@ class State:
     def anyone_routable(self) -> bool:
         """Whether some replica takes new requests (RULES 4, step 1)."""
         return any(word in ROUTABLE for word in self.standings())
+
+    def unserved(self) -> Iterator[str]:
+        """The models that replicas of the fleet list and that none of them serves now."""
+        up = {name for name in self.fleet.replicas if self.standing(name) in ROUTABLE}
+        for model, members in self.fleet.pools.items():
+            if not any(one.name in up for one in members):
+                yield model
 
     def measure(self, name: str, at_ms: int) -> Measured:
         known = self.load.replicas.get(name)

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import attrs
 
 from trioroute.projections import State
-from trioroute.projections.measure import ROUTABLE
 from trioroute.replay.clock import local_iso
 from trioroute.replay.incident.told import Phase
 
@@ -163,13 +162,12 @@ def outage_of(state: State) -> str | None:
             away[name] = "asleep"
     if not away:
         return None
-    up = {name for name in state.fleet.replicas if state.standing(name) in ROUTABLE}
     models, out = list[str](), dict[str, None]()
-    for model, members in state.fleet.pools.items():
-        names = [one.name for one in members]
-        if up.isdisjoint(names) and any(name in away for name in names):
+    for model in state.unserved():
+        gone = [one.name for one in state.fleet.pool(model) if one.name in away]
+        if gone:
             models.append(model)
-            out.update((name, None) for name in names if name in away)
+            out.update(dict.fromkeys(gone))
     if not models:
         return None
     whys = {
