@@ -229,7 +229,8 @@ def test_a_request_that_failed_is_the_cause_only_where_nothing_greater_is() -> N
     rig = Rig().live("a", "b")
     flown = rig.go()
     rig.finish(flown, "upstream_cut")
-    name = f"r1/{flown.number} ended as upstream_cut (fin, status 200, held against the replica)"
+    did = f"{flown.replica} answered 200, then closed the connection too early"
+    name = f"r1/{flown.number} failed: {did}; its client got an answer that broke off"
     cause = cause_of(rig)
     assert (cause.kind, cause.text) == ("failure", name)
     rig.pass_s(60).eject("a" if flown.replica == "b" else "b")
@@ -244,7 +245,7 @@ def test_a_request_whose_attempts_all_failed_is_a_cause_too() -> None:
     rig.fail(flown, status=500)
     cause = cause_of(rig)
     assert cause.kind == "failure"
-    assert cause.text.startswith(f"r1/{flown.number} failed (status 500, held against the replica)")
+    assert cause.text == f"r1/{flown.number} failed: a answered 500, and nobody else took it"
     rig = Rig().live("a", "b")
     rig.fail(rig.go(), status=500)
     assert cause_of(rig).kind == "failure"  # nothing follows: the client saw it

@@ -90,7 +90,7 @@ def test_a_replica_has_a_history_and_counts() -> None:
         "joined or changed: http://a:1 (vllm), models m",
         "LIVE",
         "scrape failed: timeout",
-        "EJECTED for at least 30 s: timeout, eject 1 in a row",
+        "EJECTED for at least 30 s: timeout (a scrape), eject 1 in a row",
     ]
     assert told.history[2].times == 2
     assert told.dispatches == {"load": 1, "affinity:session": 1}
@@ -105,7 +105,7 @@ def test_requests_held_against_it_stand_before_its_eject() -> None:
     told = tell_replica(source_of(rig), "a")
     texts = [line.text for line in told.history]
     assert texts[-1].startswith("EJECTED for at least 30 s: status")
-    held = "on a upstream_error (status 500, held against the replica)"
+    held = "on a: it answered 500; its client got 500 as the replica answered it"
     assert [text.endswith(held) for text in texts] == [False, False, True, True, True, False]
 
 

@@ -111,5 +111,5 @@ def test_the_status_that_ejected_and_the_settings_that_changed_are_named() -> No
     same = (c.Join(at_ms=rig.at_ms, replica="a", url="http://a:1", models=("m",)),)
     rig.do(c.Reconfigure(at_ms=rig.at_ms, settings=changed, replicas=same, by="signal"))
     texts = [line.text for line in told_of(rig).timeline]
-    assert "a: EJECTED for at least 30 s: status 500, eject 1 in a row" in texts
+    assert "a: EJECTED for at least 30 s: status 500 (a request), eject 1 in a row" in texts
     assert any(t.startswith("other settings in force: eject.request_failures, ") for t in texts)

@@ -3,7 +3,8 @@
 from trioroute import events as e
 from trioroute.events.codec import kind_of
 from trioroute.replay.clock import span
-from trioroute.replay.words import NOT_FAILED, end_words, gap_words, health_words, pin_words, plural
+from trioroute.replay.end_words import end_words
+from trioroute.replay.words import NOT_FAILED, gap_words, health_words, pin_words, plural
 
 
 def event_words(event: e.Event, at_ms: int) -> str:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from trioroute.policy.explain import count
 from trioroute.replay.clock import ago, local_iso, span, time_heading
+from trioroute.replay.end_words import end_words
 from trioroute.replay.present import replica_table, say, table
 from trioroute.replay.told import (
     DecisionRow,
@@ -19,7 +20,7 @@ from trioroute.replay.told import (
     RequestRow,
     SessionTold,
 )
-from trioroute.replay.words import end_words, plural
+from trioroute.replay.words import plural
 
 _ALWAYS = ("decision", "time", "replica", "reason", "outcome", "ttfb")
 _IF_WIDE = ("attempt", "weight", "age", "model", "request")
@@ -90,7 +91,8 @@ def _ended(row: RequestRow) -> str:
         return "refused" if row.outcome == "refused" else "in flight"
     if end.what == "Orphaned":
         return "unknown: the router died"
-    return f"{end_words(end.outcome, end.cause, None, end.status)} after {span(end.after_ms)}"
+    words = end_words(end.outcome, end.cause, end.blame, end.status, judged=False)
+    return f"{words} after {span(end.after_ms)}"
 
 
 def _lines(lines: Iterable[Line]) -> Table:

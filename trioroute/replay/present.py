@@ -11,8 +11,9 @@ from rich.text import Text
 
 from trioroute.policy.explain import Step, count
 from trioroute.replay.clock import ago, span
+from trioroute.replay.end_words import end_words
 from trioroute.replay.told import Attempt, End, Followed, ReplicaSeen, Told, WorkSeen
-from trioroute.replay.words import end_words, plural
+from trioroute.replay.words import plural
 
 PIPED_WIDTH = 160
 """Columns of text that goes into a file or a pipe: wide enough that no table breaks its lines."""

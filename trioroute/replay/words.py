@@ -62,10 +62,19 @@ def pin_words(event: Bound | Spilled | Rebound | Unbound) -> str:
 
 
 def cause_words(event: Ejected, before: Event | None) -> str:
-    """Why it was ejected; of a status the row that led to it, ``before``, says which."""
+    """Why it was ejected; the row that led to it, ``before``, says which status it was."""
     if event.cause == "status" and isinstance(before, Failed | Released | ScrapeFailed):
         return f"status {before.status}" if before.status is not None else "status"
     return event.cause
+
+
+def _led_by(event: Ejected, before: Event | None) -> str:
+    """What failed last: a request or a scrape."""
+    if isinstance(before, ScrapeFailed) and before.replica == event.replica:
+        return f"{cause_words(event, before)} (a scrape)"
+    if isinstance(before, Failed | Released):
+        return f"{cause_words(event, before)} (a request)"
+    return cause_words(event, before)
 
 
 def health_words(event: Event, at_ms: int, before: Event | None = None) -> str | None:
@@ -88,7 +97,7 @@ def health_words(event: Event, at_ms: int, before: Event | None = None) -> str |
             return "PROBING"
         case Ejected():
             cooldown = span(event.until_ms - at_ms)
-            cause = "by hand" if event.by is not None else cause_words(event, before)
+            cause = "by hand" if event.by is not None else _led_by(event, before)
             told = f"EJECTED for at least {cooldown}: {cause}, eject {event.n} in a row"
             return told + _who(event.by, event.why)
         case ScrapeFailed():
@@ -102,20 +111,6 @@ def _who(by: str | None, why: str) -> str:
     if by in (None, "start"):
         return ""
     return f", by {by}: {why}" if why else f", by {by}"
-
-
-def end_words(outcome: str, cause: str | None, blame: str | None, status: int | None) -> str:
-    """The end of a dispatch in a few words: "failed (status 502, held against the replica)"."""
-    parts = []
-    if cause not in (None, "none", "status"):
-        parts.append(str(cause))
-    if status is not None and (outcome != "ok" or status != 200):
-        parts.append(f"status {status}")
-    if blame == "replica":
-        parts.append("held against the replica")
-    elif blame not in (None, "none"):
-        parts.append(f"blame: {blame}")
-    return f"{outcome} ({', '.join(parts)})" if parts else outcome
 
 
 def gap_words(event: Gap) -> str:

@@ -7,10 +7,11 @@ import attrs
 
 from trioroute.events import Event, Failed, Released, Scraped, ScrapeFailed
 from trioroute.projections import State
+from trioroute.replay.end_words import ended_words
 from trioroute.replay.incident.lanes import lane_state
 from trioroute.replay.incident.told import FirstCause
 from trioroute.replay.told import Line
-from trioroute.replay.words import end_words, health_words
+from trioroute.replay.words import health_words
 
 MOST = 6
 """Rows kept of each kind for each replica, the last ones."""
@@ -44,9 +45,8 @@ class Evidence:
     def ended(self, at_ms: int, place: str, replica: str, event: Failed | Released) -> None:
         """An end held against its replica speaks against it; a proper answer ends a row."""
         if event.blame == "replica":
-            outcome = event.outcome if isinstance(event, Released) else "failed"
-            words = end_words(outcome, event.cause, event.blame, event.status)
-            text = f"request {place.partition('/')[0]}/{event.dispatch} on {replica} {words}"
+            name = f"{place.partition('/')[0]}/{event.dispatch}"
+            text = f"request {name} on {replica}: {ended_words(event, 'it')}"
             line = Line(at_ms=at_ms, place=place, event=type(event).__name__, text=text)
             self.against.setdefault(replica, _Against()).requests.append(line)
         elif isinstance(event, Released) and event.outcome in ("ok", "client_error"):

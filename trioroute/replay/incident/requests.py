@@ -6,6 +6,7 @@ import attrs
 
 from eventlog.record import Record
 from trioroute import events as e
+from trioroute.replay.end_words import REPLICA, ended_words
 from trioroute.replay.incident.causes import Trouble
 from trioroute.replay.incident.evidence import Evidence, cause_of
 from trioroute.replay.incident.running import Running
@@ -13,7 +14,7 @@ from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.traffic import Flight, Traffic
 from trioroute.replay.plain import DISPATCH, WIDTH, Ended, Run, Sent
 from trioroute.replay.read import decision_name
-from trioroute.replay.words import NOT_FAILED, end_words
+from trioroute.replay.words import NOT_FAILED
 
 
 @attrs.define
@@ -40,9 +41,9 @@ class Requests:
     def failed(self, at_ms: int, place: str, event: e.Failed) -> bool:
         """An attempt ended; whether it was the last one that a struck replica still had."""
         self._ended(at_ms, place, event)
-        words = end_words("failed", event.cause, event.blame, event.status)
         name = decision_name(self.stream, event.dispatch)
-        text = f"{name} {words}, and nobody else took it"
+        did = ended_words(event, self._replica(event) or REPLICA)
+        text = f"{name} failed: {did}, and nobody else took it"
         self.story.causes.try_failed(name, self._trouble(at_ms, place, text, event))
         self.traffic.fail(self.stream, at_ms, event)
         return self.landed(event.dispatch)
@@ -51,9 +52,8 @@ class Requests:
         """As ``failed``; ``normal``: in a normal phase, whose first bytes tell what is usual."""
         self._ended(at_ms, place, event)
         if event.outcome not in NOT_FAILED:
-            words = end_words(event.outcome, event.cause, event.blame, event.status)
             name = decision_name(self.stream, event.dispatch)
-            text = f"{name} ended as {words}"
+            text = f"{name} failed: {ended_words(event, self._replica(event) or REPLICA)}"
             self.story.causes.fail(self._trouble(at_ms, place, text, event))
         self.traffic.release(self.stream, at_ms, event, normal)
         return self.landed(event.dispatch)
