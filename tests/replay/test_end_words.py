@@ -16,9 +16,8 @@ from trioroute.replay.end_words import end_words, what_happened
         (("ok", "none", "none", 200), "ok"),
         (("ok", "none", "none", 204), "ok (the replica answered 204)"),
         (
-            ("first_byte_timeout", "timeout", "replica", 200),
-            "first_byte_timeout (the replica answered 200, but no byte of the body came in time, "
-            "held against it)",
+            ("first_byte_timeout", "timeout", "router", 200),
+            "first_byte_timeout (timeouts.total was over before the replica sent a byte of the body)",
         ),
         (
             ("first_byte_timeout", "timeout", "replica", None),
@@ -57,6 +56,12 @@ def test_an_end_says_who_did_what(
     end: tuple[str, str | None, str | None, int | None], text: str
 ) -> None:
     assert end_words(*end) == text
+
+
+def test_a_head_without_a_body_is_no_answer() -> None:
+    said = end_words("first_byte_timeout", "timeout", "replica", 200, judged=False)
+    did = "the replica answered 200, but no byte of the body came in time"
+    assert said == f"first_byte_timeout ({did})"
 
 
 def test_every_end_that_was_no_answer_has_a_clause() -> None:
