@@ -36,6 +36,10 @@ Mark = int
 """A word's hash and the row's place behind the first of its piece, as one number that sorts."""
 
 
+Block = tuple[Sequence[int], Sequence[int]]
+"""Hashes in order, and the place of each."""
+
+
 class BadPiece(ValueError):
     """A file of the index that is not what was written, or not for this log."""
 
@@ -180,14 +184,19 @@ class OpenPiece:
         """The seqs of rows that have one of the words, and rarely of others, in order. Raises
         BadPiece."""
         found: set[int] = set()
-        for word in words:
-            found.update(self._places(_hash(word)))
+        read: dict[int, Block] = {}
+        for wanted in sorted({_hash(word) for word in words}):
+            found.update(self._places(wanted, read))
         return [self.piece.first + place for place in sorted(found)]
 
-    def _places(self, wanted: int) -> Iterator[int]:
+    def _places(self, wanted: int, read: dict[int, Block]) -> Iterator[int]:
+        """``read``: the block that was read last, which many words may be in."""
         block = max(0, bisect_left(self._firsts, wanted) - 1)
         while block < len(self._firsts) and self._firsts[block] <= wanted:
-            hashes, places = self._read(block)
+            if block not in read:
+                read.clear()
+                read[block] = self._read(block)
+            hashes, places = read[block]
             at = bisect_left(hashes, wanted)
             while at < len(hashes) and hashes[at] == wanted:
                 yield places[at]
@@ -196,7 +205,7 @@ class OpenPiece:
                 return
             block += 1
 
-    def _read(self, block: int) -> tuple[Sequence[int], Sequence[int]]:
+    def _read(self, block: int) -> Block:
         size = min(BLOCK, self._count - block * BLOCK)
         try:
             self._file.seek(self._begin + block * BLOCK * _ENTRY_BYTES)

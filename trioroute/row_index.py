@@ -183,6 +183,16 @@ def _rows_of_pieces(
             yield opened.piece.first, opened.piece.last, opened.rows(words)
 
 
+def indexed_with(
+    reader: LogReader, index: WordIndex | None, words: Collection[bytes]
+) -> Iterator[Record]:
+    """The rows that have one of ``words``, and rarely others, the newest first: of those that the
+    index covers only. ``words`` may be many."""
+    for _, _, seqs in reversed(list(_rows_of_pieces(reader, index, words))):
+        for seq in reversed(seqs):
+            yield from reader.read(seq - 1, 1)
+
+
 def models_of(
     reader: LogReader, index: WordIndex | None, read: Callable[[Record], Event | None]
 ) -> list[str]:

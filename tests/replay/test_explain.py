@@ -320,7 +320,7 @@ def test_what_is_no_decision_is_answered_with_what_is_near() -> None:
         match=f"r1/1 is a Started, not a decision; the nearest decision is r1/{first.number}$",
     ):
         tell(source, STREAM, 1)
-    with pytest.raises(NotFound, match="no router 'r7'; its last row is of 'r1'"):
+    with pytest.raises(NotFound, match="no router 'r7'; its routers are r1"):
         tell(source, "router/r7", 1)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import trioroute.replay.listing as listing
+import trioroute.replay.lives as lives
 from tests.replay.rig import busy_day, source_of
 from tests.replay.rig import written_log as written
 from tests.replay.test_command import data, run
-from tests.rig import Rig
+from tests.rig import Flown, Rig
 from trioroute.policy import commands as c
 from trioroute.policy.keys import digest_key
 from trioroute.replay.clock import utc_iso
@@ -37,15 +37,42 @@ def bodies(kind: str) -> list[tuple[int, int, dict[str, Any]]]:
 
 @pytest.fixture(autouse=True)
 def all_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "ROWS_MAX", 10_000)
+    monkeypatch.setattr(lives, "ROWS_MAX", 10_000)
 
 
-def test_without_a_choice_all_that_came_are_told_in_order() -> None:
-    sent = {f"r1/{number}": at_ms for number, at_ms, _ in bodies("Dispatched")}
+def lasts() -> dict[str, tuple[str, dict[str, Any]]]:
+    """By request, its last decision."""
+    return {body["request_id"]: (f"r1/{n}", body) for n, _, body in bodies("Dispatched")}
+
+
+def failures() -> set[int]:
+    """Dispatches that did not end well."""
+    failed = {body["dispatch"] for _, _, body in bodies("Failed")}
+    failed |= {
+        body["dispatch"]
+        for _, _, body in bodies("Released")
+        if body["outcome"] not in ("ok", "client_error", "client_gone", "client_stall")
+    }
+    return failed | {number for _, _, body in bodies("Orphaned") for number in body["dispatches"]}
+
+
+def test_without_a_choice_each_request_is_told_once_by_its_last_attempt() -> None:
     told = listed()
-    assert {row.decision: row.at_ms for row in told.requests if row.decision} == sent
-    assert len(told.requests) == len(sent) + len(bodies("Refused"))
+    sent = [row for row in told.requests if row.decision is not None]
+    assert {row.request_id: row.decision for row in sent} == {
+        request: decision for request, (decision, _) in lasts().items()
+    }
+    assert len(sent) == len(lasts())
+    assert any(row.tried for row in sent)
     assert [row.at_ms for row in told.requests] == sorted(row.at_ms for row in told.requests)
+
+
+def test_attempts_are_told_one_by_one_where_they_are_asked_for() -> None:
+    sent = {f"r1/{number}": at_ms for number, at_ms, _ in bodies("Dispatched")}
+    told = listed(attempt="any")
+    assert {row.decision: row.at_ms for row in told.requests} == sent
+    failed = {f"r1/{number}" for number in failures()}
+    assert {row.decision for row in listed(attempt="failed").requests} == failed
 
 
 @pytest.mark.parametrize("field", ["replica", "reason", "key", "model"])
@@ -53,24 +80,67 @@ def test_each_choice_leaves_what_the_rows_say(field: str) -> None:
     rows = bodies("Dispatched")
     values = {str(body[field]) for _, _, body in rows if body.get(field) is not None}
     for value in values:
-        wanted = [f"r1/{number}" for number, _, body in rows if body.get(field) == value]
-        assert [row.decision for row in listed(**{field: value}).requests] == wanted
+        wanted = [(n, body["request_id"]) for n, _, body in rows if body.get(field) == value]
+        told = list_requests(SOURCE, WHOLE, {field: value, "attempt": "any"})
+        assert [row.decision for row in told.requests] == [f"r1/{n}" for n, _ in wanted]
+        assert {row.request_id for row in listed(**{field: value}).requests} == {
+            request for _, request in wanted
+        }
 
 
-def test_failed_are_the_attempts_whose_end_was_not_good() -> None:
-    failed = {body["dispatch"] for _, _, body in bodies("Failed")}
-    failed |= {
-        body["dispatch"]
-        for _, _, body in bodies("Released")
-        if body["outcome"] not in ("ok", "client_error", "client_gone", "client_stall")
+def test_failed_are_the_requests_whose_client_saw_a_failure() -> None:
+    failed = failures()
+    seen = {
+        request
+        for request, (decision, _) in lasts().items()
+        if int(decision.removeprefix("r1/")) in failed
     }
-    failed |= {number for _, _, body in bodies("Orphaned") for number in body["dispatches"]}
     told = listed(outcome="failed")
-    assert {row.decision for row in told.requests} == {f"r1/{number}" for number in failed}
+    assert {row.request_id for row in told.requests} == seen
+    tried_again = {row.request_id for row in listed(attempt="failed").requests} - seen
+    assert tried_again
+    both = listed(attempt="failed", outcome="ok")
+    assert {row.request_id for row in both.requests} == tried_again
+    assert all(row.client is not None for row in told.requests)
     one = next(row.replica for row in told.requests)
     assert one is not None
     fewer = listed(outcome="failed", replica=one)
-    assert fewer.requests == tuple(row for row in told.requests if row.replica == one)
+    assert set(fewer.requests) == {row for row in told.requests if one in (row.replica, *row.tried)}
+
+
+def test_what_comes_of_a_request_behind_the_span_is_told_with_it() -> None:
+    rig = Rig().live("a", "b")
+    rig.fail(flown := rig.go(), status=502)
+    came_ms = rig.at_ms
+    rig.pass_s(2)
+    again = rig.retry(flown)
+    assert isinstance(again, Flown)
+    rig.pass_s(1).finish(again, "first_byte_timeout", status=200)
+    rig.finish(rig.go())
+    (row,) = list_requests(source_of(rig), (came_ms, came_ms), {"outcome": "failed"}).requests
+    assert (row.decision, row.client) == (f"r1/{again.number}", "504 first_byte_timeout")
+    assert (row.tried, row.outcome) == ((flown.replica,), "first_byte_timeout")
+    with pytest.raises(NotFound):
+        list_requests(source_of(rig), (came_ms, came_ms), {"outcome": "ok"})
+
+
+def test_a_request_refused_after_its_attempt_is_told_once() -> None:
+    rig = Rig().live("a")
+    rig.fail(flown := rig.go(), cause="refused")
+    code, request = "no_healthy_instances", flown.event.request_id
+    rig.do(c.Refuse(at_ms=rig.at_ms, request_id=request, code="no_healthy_instances", model="m"))
+    source = source_of(rig)
+    (row,) = list_requests(source, (0, rig.at_ms), {"outcome": "failed"}).requests
+    assert (row.outcome, row.client, row.replica) == ("refused", f"503 {code}", "a")
+    assert list_requests(source, (0, rig.at_ms), {"reason": code}).requests == (row,)
+
+
+def test_a_refusal_that_is_the_clients_own_is_no_failure() -> None:
+    rig = Rig().live("a")
+    rig.do(c.Refuse(at_ms=rig.at_ms, request_id="q", code="model_not_found", model="x"))
+    assert list_requests(source_of(rig), (0, rig.at_ms), {"outcome": "refused"}).requests
+    with pytest.raises(NotFound):
+        list_requests(source_of(rig), (0, rig.at_ms), {"outcome": "failed"})
 
 
 def test_only_what_came_in_the_span_is_told_with_its_end_behind_it() -> None:
@@ -99,7 +169,7 @@ def test_a_refused_request_and_one_that_runs_are_told() -> None:
 
 def test_more_than_fit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = listed()
-    monkeypatch.setattr(listing, "ROWS_MAX", 7)
+    monkeypatch.setattr(lives, "ROWS_MAX", 7)
     few = listed()
     assert len(few.requests) == 7
     assert few.left_out == len(whole.requests) - 7
@@ -120,8 +190,9 @@ def test_a_session_is_found_by_its_raw_key_or_its_digest() -> None:
     ("where", "text"),
     [
         ({"replica": "aa"}, "did you mean replica=a?"),
-        ({"replica": "nowhere"}, "there are replica"),
-        ({"model": "x"}, "there are model"),
+        ({"replica": "nowhere"}, "what came then had replica "),
+        ({"model": "x"}, "what came then had model m"),
+        ({"key": "bob"}, "what came then had key "),
     ],
 )
 def test_nothing_found_names_the_nearest(where: dict[str, str], text: str) -> None:
@@ -140,6 +211,8 @@ def test_a_span_without_requests_says_what_the_log_holds() -> None:
         ("modle=x", "did you mean model=x"),
         ("model", "write KEY=VALUE"),
         ("outcome=faild", "did you mean 'failed'"),
+        ("attempt=faield", "did you mean 'failed'"),
+        ("reason=laod", "did you mean 'load'"),
     ],
 )
 def test_a_choice_that_cannot_be_meant_is_refused(word: str, text: str) -> None:

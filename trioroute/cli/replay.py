@@ -132,7 +132,7 @@ class _Replay(click.Command):
     multiple=True,
     metavar="KEY=VALUE",
     help="With --requests: only those of a model, replica, key, session, reason or outcome "
-    "(such as failed); repeat for more than one.",
+    "(such as failed), or attempts that ended so (attempt=failed); repeat for more than one.",
 )
 @click.option("--json", "as_data", is_flag=True, help="The same as JSON.")
 @click.option("--markdown", is_flag=True, help="The --incident as Markdown.")

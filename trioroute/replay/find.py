@@ -2,7 +2,6 @@
 
 import re
 from collections import deque
-from difflib import get_close_matches
 
 import attrs
 
@@ -10,6 +9,7 @@ from eventlog.record import Record
 from trioroute.events import Dispatched, Failed, Orphaned, Refused, Released
 from trioroute.replay.clock import local_iso
 from trioroute.replay.followed import end_of
+from trioroute.replay.names import listed, request_hint, routers_of
 from trioroute.replay.read import (
     STREAM_PREFIX,
     BadQuestion,
@@ -27,9 +27,6 @@ HINT_ROWS = 5000
 
 REQUEST_ATTEMPTS_MAX = 50
 """A client may use an id again and again; the last decisions of it are told."""
-
-NEAR_DECISIONS = 1000
-"""The last decisions, whose requests a wrong id is compared with."""
 
 _DECISION = re.compile(r"(?:(?P<router>[^/]+)/)?(?P<number>[0-9]{1,18})\Z")
 _STEP = 200
@@ -55,9 +52,9 @@ def dispatch_at(source: Source, stream: str, number: int) -> Record:
         return record
     last = source.reader.stream_version(stream)
     if last == 0:
+        name = router_of(stream)
         raise NotFound(
-            f"the log has no router {router_of(stream)!r}; its last row is of "
-            f"{router_of(source.last().stream)!r}"
+            f"the log has no router {name!r}; {listed('its routers are', routers_of(source), name)}"
         )
     first = source.reader.read_stream(stream, 0, 1)[0].version
     text = f"the log holds {decision_name(stream, first)} to {decision_name(stream, last)}"
@@ -121,20 +118,12 @@ def numbers_of_request(source: Source, request_id: str) -> dict[str, list[int]]:
         raise NotFound(
             f"no decision of request {request_id!r} is in the log; an id that is not "
             "[A-Za-z0-9._:-]{1,128} was replaced by the one in x-request-id"
-            + _near_request(source, request_id)
+            + request_hint(source, request_id)
         )
     by_stream: dict[str, list[int]] = {}
     for stream, number in found:
         by_stream.setdefault(stream, []).append(number)
     return by_stream
-
-
-def _near_request(source: Source, request_id: str) -> str:
-    """A hint at a late request whose id begins so, or is nearly the same; made-up ids are not."""
-    ids = list(dict.fromkeys(row.request_id for row in last_decisions(source, NEAR_DECISIONS)))
-    begun = [one for one in reversed(ids) if request_id and one.startswith(request_id)]
-    near = begun[:1] or get_close_matches(request_id, ids, 1, cutoff=0.85)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 @attrs.define

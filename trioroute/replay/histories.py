@@ -60,24 +60,25 @@ def decision_table(rows: Iterable[DecisionRow], now_ms: int, width: int = WIDE) 
 
 def present_listed(console: Console, told: Listed) -> None:
     chosen = "".join(f", {name} {value}" for name, value in told.where.items())
-    found = plural(len(told.requests) + told.left_out, "attempt or refusal", "attempts or refusals")
+    each = "attempt" if "attempt" in told.where else "request"
+    found = plural(len(told.requests) + told.left_out, each)
     between = f"{local_iso(told.from_ms)[:23]} to {local_iso(told.to_ms)[:23]}"
     say(console, f"{found}, {between}{chosen}", "bold")
-    made = table(
-        time_heading(), "request", "decision", "replica", "reason", "model", "key", "ended"
-    )
-    for column in made.columns:
+    keyed = any(row.key is not None for row in told.requests)
+    columns = ["request", "decision", "replica", "reason", "model", *(["key"] if keyed else [])]
+    made = table(time_heading(), *columns, "its client got" if each == "request" else "ended")
+    for column in made.columns[:-1]:
         column.no_wrap, column.overflow = True, "ellipsis"
     for row in told.requests:
         made.add_row(
             local_iso(row.at_ms)[:23],
             Text(row.request_id),
             row.decision or "",
-            Text(row.replica or ""),
+            Text(_went(row) if each == "request" else row.replica or ""),
             row.reason,
             Text(row.model or ""),
-            Text(row.key or ""),
-            _ended(row),
+            *([Text(row.key or "")] if keyed else []),
+            _got(row) if each == "request" else _ended(row),
         )
     console.print(made)
     if told.left_out:
@@ -85,10 +86,21 @@ def present_listed(console: Console, told: Listed) -> None:
     say(console, "--request with an id tells its story", "dim")
 
 
+def _went(row: RequestRow) -> str:
+    """Where its attempts went, in order."""
+    return ", ".join((*row.tried, *([row.replica] if row.replica is not None else [])))
+
+
+def _got(row: RequestRow) -> str:
+    if row.client is None:
+        return "nothing yet: in flight where the log ends, or long after this time"
+    return row.client if row.end is None else f"{row.client}, after {span(row.end.after_ms)}"
+
+
 def _ended(row: RequestRow) -> str:
     end = row.end
     if end is None:
-        return "refused" if row.outcome == "refused" else "in flight"
+        return "in flight"
     if end.what == "Orphaned":
         return "unknown: the router died"
     words = end_words(end.outcome, end.cause, end.blame, end.status, judged=False)

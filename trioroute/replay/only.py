@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Collection
-from difflib import get_close_matches
 from pathlib import Path
 
 import attrs
@@ -10,9 +9,11 @@ import attrs
 from eventlog.record import Record
 from trioroute import events as e
 from trioroute.policy.keys import digest_key
+from trioroute.replay.names import replicas_ever, replicas_now, session_hint
+from trioroute.replay.nearest import nearest
 from trioroute.replay.read import NotFound, Source, quoted
 from trioroute.replay.session import read_secret
-from trioroute.row_index import SESSION, models_of, rows_with, searched, session_word
+from trioroute.row_index import SESSION, models_of, rows_with, session_word
 
 KNOWN_MAX = 10_000
 """Dispatches that are remembered, so that their ends need no look-up."""
@@ -82,9 +83,9 @@ def only_of(source: Source, log: Path, name: str) -> Only:
 
     Raises NotFound, naming the nearest; CannotRead.
     """
-    if name in _replicas_now(source):
+    if name in replicas_now(source):
         return Only(source, name, True, {name})
-    keys, secret = [name], read_secret(log)
+    keys, models, secret = [name], list[str](), read_secret(log)
     if secret is not None:
         models = models_of(source.reader, source.index, source.event)
         keys += [digest_key(secret, "session", model, name) for model in models]
@@ -94,28 +95,15 @@ def only_of(source: Source, log: Path, name: str) -> Only:
         event = source.event(record)
         if event is not None and session.concerns(record, event):
             return session
-    replicas = _replicas_ever(source)
+    replicas = replicas_ever(source)
     if name in replicas:
         return Only(source, name, True, {name})
-    near = get_close_matches(name, replicas, 1)
+    near = nearest(name, replicas)
+    if near is None:
+        hint = session_hint(source, name, secret, models)
+    else:
+        hint = f"; did you mean {near!r}?"
     known = ", ".join(list(replicas)[:20])
-    hint = f"; did you mean {near[0]!r}?" if near else ""
     raise NotFound(
         f"no replica and no session {name!r} is in the log; its replicas are {known}{hint}"
     )
-
-
-def _replicas_now(source: Source) -> set[str]:
-    """Those of the newest snapshot: a look at all rows takes seconds."""
-    states = source.fold_before(source.reader.head().seq + 1).states.values()
-    return {name for state in states for name in state.fleet.replicas}
-
-
-def _replicas_ever(source: Source) -> dict[str, None]:
-    found: dict[str, None] = {}
-    end = source.reader.head().seq
-    for record in searched(source.reader, ("ReplicaJoined",), ("{",), 0, end):
-        event = source.event(record)
-        if isinstance(event, e.ReplicaJoined):
-            found[event.replica] = None
-    return found

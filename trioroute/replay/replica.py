@@ -2,7 +2,6 @@
 
 from collections import Counter, deque
 from collections.abc import Callable
-from difflib import get_close_matches
 
 import attrs
 
@@ -11,6 +10,8 @@ from trioroute.events import Dispatched, Ejected, Event, Failed, Orphaned, Relea
 from trioroute.replay.ahead import rows_within
 from trioroute.replay.incident.evidence import Evidence
 from trioroute.replay.incident.times import Times
+from trioroute.replay.names import known_for_sure, listed, replicas_ever, replicas_now
+from trioroute.replay.nearest import hint
 from trioroute.replay.plain import CODE, DISPATCH, END, UNKNOWN, WIDTH, Run, Send
 from trioroute.replay.read import ENDINGS, NotFound, Source, decision_name
 from trioroute.replay.stalled import StalledOf, states_before
@@ -139,6 +140,10 @@ def tell_replica(
 ) -> ReplicaTold:
     """All of a replica's history, or that of some time, with the dispatches that came in it and how
     they ended there. Raises NotFound (naming the replicas there are), CannotRead."""
+    if within == ALL and name not in replicas_now(source) and known_for_sure(source):
+        ever = list(replicas_ever(source))
+        if name not in ever:
+            raise NotFound(_not_found(name, ever))
     story = _Story(name)
     name_bytes = name.encode()
     stalled = StalledOf(name, states_before(source, within.rows(source)[0]))
@@ -153,8 +158,8 @@ def tell_replica(
         if event is not None and asked and (line := stalled.take(row, event)) is not None:
             story.add(line)
     if not story.lines and not story.dispatches and within != ALL:
-        hint = _near(name, list(story.others)) or ": ask without --since and --until"
-        raise NotFound(f"nothing is told of {name!r} {within.words()}{hint}")
+        near = hint(name, story.others) or ": ask without --since and --until"
+        raise NotFound(f"nothing is told of {name!r} {within.words()}{near}")
     if not story.lines and not story.dispatches:
         raise NotFound(_not_found(name, list(story.others)))
     return ReplicaTold(
@@ -186,10 +191,4 @@ def _why(event: Failed) -> str:
 def _not_found(name: str, others: list[str]) -> str:
     if not others:
         return f"no replica {name!r} is in the log, nor any other"
-    known = ", ".join(others[:20])
-    return f"no replica {name!r} is in the log; it knows {known}{_near(name, others)}"
-
-
-def _near(name: str, others: list[str]) -> str:
-    near = get_close_matches(name, others, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f"no replica {name!r} is in the log; {listed('it knows', others, name)}"

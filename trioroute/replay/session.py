@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Collection
-from difflib import get_close_matches
 from pathlib import Path
 
 import attrs
@@ -20,6 +19,7 @@ from trioroute.events import (
 )
 from trioroute.policy.keys import digest_key
 from trioroute.replay.find import Rows
+from trioroute.replay.names import session_hint
 from trioroute.replay.read import (
     ENDINGS,
     CannotRead,
@@ -34,9 +34,6 @@ from trioroute.row_index import SESSION, models_of, rows_with, session_word
 
 LINES_MAX = 1000
 """Decisions and pin events that are told of a session, the last ones; the rest is counted."""
-
-OTHERS_ROWS = 20_000
-"""The last rows, where the nearest session to a wrong one is looked for."""
 
 Place = tuple[str, int]
 
@@ -107,7 +104,7 @@ def tell_session(source: Source, key: str, secret: bytes | None) -> SessionTold:
 
     One raw key has a digest for each model, for pins are per pool. Raises NotFound, CannotRead.
     """
-    keys = [key]
+    keys, models = [key], list[str]()
     if secret is not None:
         models = models_of(source.reader, source.index, source.event)
         keys += [digest_key(secret, "session", model, key) for model in models]
@@ -120,7 +117,8 @@ def tell_session(source: Source, key: str, secret: bytes | None) -> SessionTold:
         elif isinstance(event, Bound | Spilled | Rebound | Unbound):
             story.pin(record, event)
     if not story.rows.rows and not story.lines:
-        raise NotFound(_not_found(key, secret) + _near(key, _others(source)))
+        near = session_hint(source, key, secret, models)
+        raise NotFound(_not_found(key, secret) + near)
     story.find_ends(source)
     return SessionTold(
         keys=tuple(story.seen),
@@ -140,21 +138,3 @@ def _not_found(key: str, secret: bytes | None) -> str:
         f"no session {key!r} is in the log, neither as a raw key nor as a digest; a decision "
         "shows its session's digest (replay --decision)"
     )
-
-
-def _others(source: Source) -> Collection[str]:
-    """The sessions of the last rows."""
-    others: dict[str, None] = {}
-    after = max(0, source.reader.head().seq - OTHERS_ROWS)
-    for record in source.mentioning(("Dispatched",), ('"session":"',), after):
-        event = source.event(record)
-        if isinstance(event, Dispatched) and event.session is not None:
-            others[event.session] = None
-    return others
-
-
-def _near(key: str, others: Collection[str]) -> str:
-    """A hint if ``key`` is the beginning of a digest, or nearly one."""
-    begun = [other for other in others if len(key) >= 4 and other.startswith(key)]
-    near = begun or get_close_matches(key, others, 1, cutoff=0.8)
-    return f"; did you mean {near[0]!r}?" if near else ""

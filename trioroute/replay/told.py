@@ -129,8 +129,12 @@ class DecisionRow:
 
 @attrs.frozen(kw_only=True)
 class RequestRow:
-    """One attempt of a request, or a request that was refused: then it has no decision, and
-    ``reason`` is the code."""
+    """A request by its last attempt, or one attempt of it; a request that was refused before any
+    has no decision, and ``reason`` is the code.
+
+    ``tried`` are the replicas of the attempts before, ``client`` what the client got: null while it
+    waits, and of an attempt that is not the request's last.
+    """
 
     at_ms: int
     request_id: str
@@ -143,6 +147,8 @@ class RequestRow:
     attempt: int | None
     outcome: str
     end: End | None = None
+    tried: tuple[str, ...] = ()
+    client: str | None = None
 
 
 @attrs.frozen(kw_only=True)
