@@ -35,13 +35,15 @@ class Change:
 
 @attrs.frozen
 class Proof:
-    """What was found of one row; ``change`` None: no setting prevents it."""
+    """What was found of one row; ``change`` None: no setting prevents it. ``lessens``: it does not
+    prevent it either, but keeps harm smaller."""
 
     change: Change | None
     text: str
+    lessens: bool = False
 
     def told(self, harm: str, row: str, times: int) -> Prevention:
-        more = f" (the first of {times} of its kind)" if times > 1 else ""
+        more = f" (the first of {times} of its kind)" if times > 1 and not self.lessens else ""
         return Prevention(
             harm=harm,
             setting=None if self.change is None else self.change.key,
@@ -50,6 +52,7 @@ class Proof:
             row=row,
             times=times,
             text=self.text + more,
+            lessens=self.lessens,
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from trioroute.replay.incident.bins import edge_of
 from trioroute.replay.incident.delays import Border, border_of
 from trioroute.replay.incident.told import Hit
 from trioroute.replay.plain import Who
@@ -35,6 +36,12 @@ def borders_of(groups: Mapping[Who, Group]) -> dict[str | None, Border]:
     for (model, _), group in groups.items():
         normal.setdefault(model, []).append(group.usual)
     return {model: border_of(model, bins) for model, bins in normal.items()}
+
+
+def latest_of(groups: Mapping[Who, Group]) -> int | None:
+    """No good answer had its first byte so late or later, exact to a quarter; None without any."""
+    bins = [at for group in groups.values() for at in (*group.usual, *group.late)]
+    return edge_of(max(bins) + 1) if bins else None
 
 
 def hit_of(groups: Mapping[Who, Group], borders: Mapping[str | None, Border]) -> list[Hit]:

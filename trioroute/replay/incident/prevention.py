@@ -11,15 +11,18 @@ from eventlog.record import Record
 from trioroute.events import Dispatched, Ejected, Event, Failed, Refused, Released
 from trioroute.projections import State
 from trioroute.replay.incident.changed import Proof
+from trioroute.replay.incident.groups import latest_of
 from trioroute.replay.incident.harm import Harm, Kind
+from trioroute.replay.incident.lessened import ROWS_AFTER, ROWS_BEFORE, sooner
 from trioroute.replay.incident.prove_down import down_proof
 from trioroute.replay.incident.prove_ejects import eject_proof
-from trioroute.replay.incident.prove_ends import end_proof
+from trioroute.replay.incident.prove_ends import end_proof, shorter_proof
 from trioroute.replay.incident.prove_pins import pin_proof
 from trioroute.replay.incident.prove_refusals import refusal_proofs
 from trioroute.replay.incident.prove_retries import Around, retry_proof, window_of
 from trioroute.replay.incident.retaken import retaken
 from trioroute.replay.incident.told import FirstCause, Prevention, Retaken
+from trioroute.replay.incident.traffic import Traffic
 from trioroute.replay.read import STREAM_PREFIX, CannotRead, Past, Source, decision_name
 from trioroute.settings.errors import SettingsError
 
@@ -60,10 +63,13 @@ _NO_PROOF = (TooFar, CannotRead, LogDamaged, SettingsError)
 
 @attrs.define
 class Prover:
-    """``left``: rows that may still be read for proofs."""
+    """``left``: rows that may still be read for proofs. ``latest_ms``: no good answer of the span
+    had its first byte later; ``running`` requests had not ended with it."""
 
     source: Source
     left: int
+    latest_ms: int | None = None
+    running: int = 0
     _pasts: dict[str, Past] = attrs.field(factory=dict)
 
     def past(self, record: Record) -> Past:
@@ -107,8 +113,11 @@ class Prover:
         if harm.kind[0] == "refused" and isinstance(event, Refused):
             state = self.state(record)
             return list(refusal_proofs(self.source, self._affords, record, event, state))
-        proof = self._proof(harm, record, event)
-        return [] if proof is None else [proof]
+        proofs = [self._proof(harm, record, event)]
+        if isinstance(event, Released):
+            state = self.state(record)
+            proofs.append(shorter_proof(event, harm.times, self.latest_ms, self.running, state))
+        return [proof for proof in proofs if proof is not None]
 
     def _proof(self, harm: Harm, record: Record, event: Event | None) -> Proof | None:
         match harm.kind[0], event:
@@ -134,6 +143,14 @@ class Prover:
         rows = self.source.stream(record.stream, begin, record.version + AROUND_ROWS)
         around = ((row, self.source.event(row)) for row in rows)
         return down_proof(proof, record, event, state, around) or proof
+
+    def lessen(self, harm: Harm, until: int) -> Proof | None:
+        """What ejecting sooner would have done around an eject of a LIVE replica."""
+        stream, version = _place(harm.place)
+        first = self.source.reader.read_stream(stream, 0, 1)[0].version
+        past = self.past(self.row(stream, max(first, version - ROWS_BEFORE)))
+        self._spend(ROWS_BEFORE + ROWS_AFTER)
+        return sooner(self.source, past, until, version, scrapes=harm.kind[2] == "scrape")
 
     def _end(self, record: Record, event: Released) -> Proof | None:
         sent = self.row(record.stream, event.dispatch)
@@ -192,10 +209,13 @@ class Prevented:
     unproved: int
 
 
-def prevented(source: Source, harms: list[Harm], cause: FirstCause | None, until: int) -> Prevented:
+def prevented(
+    source: Source, harms: list[Harm], cause: FirstCause | None, until: int, traffic: Traffic
+) -> Prevented:
     """What is proved of each kind of harm in a span that ends with row ``until``."""
     ranked = sorted(harms, key=lambda harm: _rank(harm, cause))
-    prover, found = Prover(source, ROWS_MAX), dict[Kind, list[Prevention]]()
+    prover = Prover(source, ROWS_MAX, latest_of(traffic.groups), traffic.running())
+    found = dict[Kind, list[Prevention]]()
     unproved = len(ranked[PROOFS_MAX:])
     for harm in sorted(ranked[:PROOFS_MAX], key=lambda one: _place(one.place)):
         try:
@@ -204,6 +224,13 @@ def prevented(source: Source, harms: list[Harm], cause: FirstCause | None, until
             unproved += 1
             continue
         found[harm.kind] = [one.told(harm.kind[0], harm.place, harm.times) for one in proofs]
+    for harm in _first_ejects(ranked):
+        try:
+            less = prover.lessen(harm, until)
+        except _NO_PROOF:
+            continue
+        if less is not None:
+            found.setdefault(harm.kind, []).append(less.told("eject", harm.place, harm.times))
     items = [one for harm in ranked for one in found.get(harm.kind, ())]
     pins = [one for one in items if one.harm == "pin"]
     return Prevented(
@@ -211,6 +238,15 @@ def prevented(source: Source, harms: list[Harm], cause: FirstCause | None, until
         _retaken(prover, pins, until),
         unproved,
     )
+
+
+def _first_ejects(harms: list[Harm]) -> list[Harm]:
+    """Of LIVE replicas, the first one by requests and the first one by scrapes."""
+    first: dict[str, Harm] = {}
+    for harm in sorted(harms, key=lambda one: _place(one.place)):
+        if harm.kind[:2] == ("eject", "LIVE"):
+            first.setdefault(harm.kind[2], harm)
+    return list(first.values())
 
 
 def _of_cause(cause: FirstCause | None, harms: list[Harm]) -> tuple[Prevention, ...]:

@@ -3,12 +3,16 @@
 from trioroute.events import Released
 from trioroute.projections import State
 from trioroute.replay.clock import span
-from trioroute.replay.incident.changed import Change, Proof, longer
+from trioroute.replay.incident.changed import Change, Proof, length, longer
+from trioroute.replay.words import plural
 
 _CANNOT = {
     "upstream_cut": "an answer that has begun cannot be tried elsewhere",
     "upstream_empty": "an answer that has begun cannot be tried elsewhere",
 }
+MARGIN = 2
+"""So many times the latest first byte a shorter limit is, and so many times shorter than before."""
+
 _LATER = "whether the rest would have come then, the log does not tell"
 
 
@@ -33,6 +37,32 @@ def end_proof(decision: str, event: Released, state: State) -> Proof | None:
         change,
         f"{decision} was ended after {span(event.duration_ms)} by {change.key}={change.now}: with "
         f"{change.words} it would not have run into that limit there; {_LATER}",
+    )
+
+
+def shorter_proof(
+    event: Released, times: int, latest_ms: int | None, running: int, state: State
+) -> Proof | None:
+    """Of a replica that was silent for ``timeouts.first_byte``, as ``times`` requests met it: a
+    limit that no good answer of the span came near, all first bytes of which came before
+    ``latest_ms``. ``running``: requests that had not ended with the span."""
+    if (event.outcome, event.cause, event.blame) != ("first_byte_timeout", "timeout", "replica"):
+        return None
+    now_ms = state.settings.timeouts.first_byte_ms
+    if latest_ms is None or not 0 < now_ms <= event.duration_ms:
+        return None
+    instead_ms = -(-MARGIN * latest_ms // 1000) * 1000
+    if instead_ms * MARGIN > now_ms:
+        return None
+    change = Change("timeouts.first_byte", length(now_ms), length(instead_ms))
+    unknown = f"; of {plural(running, 'request')} that ran on the log does not tell"
+    return Proof(
+        change,
+        f"{plural(times, 'client')} would have had to wait {span(instead_ms)} instead of "
+        f"{span(now_ms)} for the 504 of a silent replica with {change.words}, and no good answer "
+        f"would have been cut off by it: the latest first byte of the span came before "
+        f"{span(latest_ms)}{unknown if running else ''}",
+        lessens=True,
     )
 
 

@@ -42,7 +42,7 @@ class Requests:
         """An attempt ended; whether it was the last one that a struck replica still had."""
         self._ended(at_ms, place, event)
         name = decision_name(self.stream, event.dispatch)
-        did = ended_words(event, self._replica(event) or REPLICA)
+        did = ended_words(event, self._named(event))
         text = f"{name} failed: {did}, and nobody else took it"
         self.story.causes.try_failed(name, self._trouble(at_ms, place, text, event))
         self.traffic.fail(self.stream, at_ms, event)
@@ -53,7 +53,7 @@ class Requests:
         self._ended(at_ms, place, event)
         if event.outcome not in NOT_FAILED:
             name = decision_name(self.stream, event.dispatch)
-            text = f"{name} failed: {ended_words(event, self._replica(event) or REPLICA)}"
+            text = f"{name} failed: {ended_words(event, self._named(event))}"
             self.story.causes.fail(self._trouble(at_ms, place, text, event))
         self.traffic.release(self.stream, at_ms, event, normal)
         return self.landed(event.dispatch)
@@ -96,6 +96,10 @@ class Requests:
         model = flight[1][0]
         models = None if model is None else frozenset({model})
         return Trouble(at_ms, cause, flight[0], models)
+
+    def _named(self, event: e.Failed | e.Released) -> str:
+        flight = self._flight(event.dispatch)
+        return REPLICA if flight is None else flight[0]
 
     def landed(self, number: int) -> bool:
         for name, left in self.struck.items():

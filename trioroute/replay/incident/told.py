@@ -125,7 +125,7 @@ class Prevention:
     that failed), refused or pin (one that was left: no request fails by it).
 
     ``setting`` with the value ``instead`` of ``now``, as ``--what-if`` takes both; None: no setting
-    of the router would have.
+    of the router would have. ``lessens``: it would not have prevented it, but kept harm smaller.
     """
 
     harm: str
@@ -135,6 +135,7 @@ class Prevention:
     row: str
     times: int
     text: str
+    lessens: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -275,6 +275,10 @@ class Traffic:
         else:
             yield from ((self.step(at_ms), 1) for at_ms in times)
 
+    def running(self) -> int:
+        """Requests that have not ended, but for those whose clients were refused."""
+        return sum(map(len, self.flights.values())) - len(self.limbo.answered)
+
     def finish(self) -> None:
         for lost in self.limbo.failed.values():
             self._lost(lost)

@@ -160,7 +160,7 @@ class _Walk:
         total = _total(hit)
         cause = story.causes.told(traffic.hurt.toll, lost=traffic.limbo.first())
         harms = list(story.rules.harms.by_kind.values())
-        prevents = prevented(self.source, harms, cause, until)
+        prevents = prevented(self.source, harms, cause, until, traffic)
         return Incident(
             from_ms=from_ms,
             to_ms=to_ms,
