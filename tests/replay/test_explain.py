@@ -79,7 +79,7 @@ def test_a_spilled_pin_names_cause_and_count() -> None:
     assert dropped(told, 2) == {"a": "2 waiting there"}
     spilled = told.followed.pin_events[0]
     assert (spilled["event"], spilled["count"]) == ("Spilled", 1)
-    assert spilled["text"] == "session pin to a spilled to b: requests wait there, 1 in a row"
+    assert spilled["text"] == "session pin to a spilled to b: requests wait on a, spill 1 in a row"
 
 
 def test_a_dead_pin_says_what_its_replica_is() -> None:

@@ -1,22 +1,27 @@
 """Sessions, replicas, requests, the last decisions, and moments of the past."""
 
+from io import StringIO
 from pathlib import Path
 
 import orjson
 import pytest
+from rich.console import Console
 
 from eventlog.memory import MemoryStore
 from tests.replay.rig import busy_day, source_of, store_of
 from tests.rig import Flown, Rig
+from trioroute.events import Spilled
 from trioroute.policy.commands import Refuse
 from trioroute.policy.keys import HEX_KEY_BYTES, KEY_BYTES, digest_key
 from trioroute.projections.digest import digest
 from trioroute.replay.find import last_decisions, numbers_of_request, parse_decision
+from trioroute.replay.histories import decision_table
 from trioroute.replay.moment import tell_moment
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Past, Source
 from trioroute.replay.replica import tell_replica
 from trioroute.replay.session import read_secret, tell_session
 from trioroute.replay.within import Within
+from trioroute.replay.words import pin_words
 
 SECRET, EARLY_SECRET = bytes(range(KEY_BYTES)), bytes(range(HEX_KEY_BYTES))
 
@@ -221,3 +226,29 @@ def test_a_replica_since_some_time_is_what_its_rows_tell_from_there_on() -> None
         tell_replica(source, "x", within=Within(since_ms))
     with pytest.raises(NotFound, match="the log has no event since 2"):
         tell_replica(source, "c", within=Within(source.last().at_ms + 1))
+
+
+def test_a_replicas_history_is_in_order_of_time() -> None:
+    rig = Rig().live("a", "b")
+    for _ in range(3):
+        rig.pass_s(1).finish(rig.go("s"), "upstream_error")
+        rig.pass_s(1).fail_scrape("a", "timeout")
+        rig.pass_s(1).same()
+    times = [line.at_ms for line in tell_replica(source_of(rig), "a").history]
+    assert times == sorted(times)
+
+
+def test_a_pins_sentence_names_the_replica_it_means() -> None:
+    assert pin_words(
+        Spilled(kind="session", key="k", replica="a", cause="full", to="b", count=2, dispatch=1)
+    ) == ("session pin to a spilled to b: a is full, spill 2 in a row")
+
+
+def test_a_request_that_the_router_left_says_so() -> None:
+    rig = Rig().live("a")
+    rig.go("s")
+    rig.restart()
+    (row,) = tell_session(source_of(rig), "s", None).decisions
+    printed = StringIO()
+    Console(file=printed, width=140).print(decision_table([row], rig.at_ms))
+    assert "router died" in printed.getvalue()

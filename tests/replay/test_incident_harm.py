@@ -40,7 +40,7 @@ def test_a_model_that_nobody_serves_is_an_outage_whoever_serves_others() -> None
     rig.pass_s(5).same("c")
     told = told_of(rig)
     assert [one.name for one in told.phases] == ["normal", "reduced capacity", "outage"]
-    assert told.phases[-1].why == "nobody for chat: a, b EJECTED"
+    assert told.phases[-1].why == "nobody serves chat: a, b EJECTED"
 
 
 def test_a_drained_pool_is_an_outage_and_its_refusals_are_its_harm() -> None:
@@ -50,10 +50,10 @@ def test_a_drained_pool_is_an_outage_and_its_refusals_are_its_harm() -> None:
     rig.do(c.Refuse(at_ms=rig.at_ms, request_id="q", code="no_healthy_instances", model="m"))
     rig.pass_s(3).same("a")
     told = told_of(rig)
-    assert (told.phases[-1].name, told.phases[-1].why) == ("outage", "nobody for m: a draining")
+    assert (told.phases[-1].name, told.phases[-1].why) == ("outage", "nobody serves m: a draining")
     assert told.first_cause is not None
     assert told.first_cause.kind == "change"
-    assert "3 s later outage: nobody for m: a draining" in told.first_cause.text
+    assert "3 s later outage: nobody serves m: a draining" in told.first_cause.text
 
 
 def test_what_is_usual_is_told_model_by_model() -> None:

@@ -12,6 +12,7 @@ from trioroute.replay.end_words import end_words
 from trioroute.replay.present import replica_table, say, table
 from trioroute.replay.told import (
     DecisionRow,
+    End,
     Line,
     Listed,
     Moment,
@@ -43,7 +44,7 @@ def decision_table(rows: Iterable[DecisionRow], now_ms: int, width: int = WIDE) 
             local_iso(row.at_ms)[: 23 if wide else 19],
             Text(row.replica),
             row.reason,
-            end.outcome if end is not None else "in flight",
+            _outcome(end),
             span(end.ttfb_ms) if end is not None and end.ttfb_ms is not None else "",
         ]
         if wide:
@@ -56,6 +57,12 @@ def decision_table(rows: Iterable[DecisionRow], now_ms: int, width: int = WIDE) 
             ]
         made.add_row(*cells)
     return made
+
+
+def _outcome(end: End | None) -> str:
+    if end is None:
+        return "in flight"
+    return "router died" if end.what == "Orphaned" else end.outcome
 
 
 def present_listed(console: Console, told: Listed) -> None:

@@ -166,7 +166,7 @@ def tell_replica(
         name=name,
         since_ms=within.since_ms or None,
         until_ms=within.until_ms,
-        history=tuple(story.lines),
+        history=tuple(sorted(story.lines, key=lambda line: line.at_ms)),
         left_out=story.left_out,
         dispatches=story.dispatches,
         endings=story.endings,

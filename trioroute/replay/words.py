@@ -23,14 +23,15 @@ from trioroute.replay.clock import span
 NOT_FAILED = frozenset({"ok", "client_error", "client_gone", "client_stall"})
 """Outcomes that are no failure of the service."""
 
-SPILLS = {
-    "queue": "requests wait there",
-    "running": "more run there than the slack allows",
-    "busy": "it answered 429 or 503",
-    "stalled": "it generates no token",
-    "full": "it is full",
-    "tried": "this request already tried it",
+_SPILLED_AT = {
+    "queue": "requests wait {there}",
+    "running": "more run {there} than the slack allows",
+    "busy": "{it} answered 429 or 503",
+    "stalled": "{it} generates no token",
+    "full": "{it} is full",
+    "tried": "this request already tried {it}",
 }
+SPILLS = {cause: text.format(it="it", there="there") for cause, text in _SPILLED_AT.items()}
 PIN_ENDS = {
     "spills": "too many spills in a row",
     "force": "far more run there than elsewhere",
@@ -51,14 +52,24 @@ def pin_words(event: Bound | Spilled | Rebound | Unbound) -> str:
     if isinstance(event, Bound):
         return f"{event.kind} pin bound to {event.replica}"
     if isinstance(event, Spilled):
+        why = _SPILLED_AT[event.cause].format(it=event.replica, there=f"on {event.replica}")
         where = f"{event.kind} pin to {event.replica} spilled to {event.to}"
-        return f"{where}: {SPILLS[event.cause]}, {event.count} in a row"
+        return f"{where}: {why}, spill {event.count} in a row"
     if isinstance(event, Rebound):
         moved = f"{event.kind} pin moved from {event.previous} to {event.replica}"
         if event.previous == event.replica:
             moved = f"{event.kind} pin made anew on {event.replica}"
-        return f"{moved}: {PIN_ENDS[event.cause]}"
-    return f"{event.kind} pin to {event.replica} removed: {PIN_ENDS[event.cause]}"
+        return f"{moved}: {_ended_by(event.cause, event.previous)}"
+    why = _ended_by(event.cause, event.replica)
+    return f"{event.kind} pin to {event.replica} removed: {why}"
+
+
+def _ended_by(cause: str, replica: str) -> str:
+    """Why a pin to ``replica`` did not stay."""
+    text = PIN_ENDS[cause]
+    if text.startswith("the replica "):
+        return f"{replica} {text.removeprefix('the replica ')}"
+    return text.replace("run there", f"run on {replica}")
 
 
 def cause_words(event: Ejected, before: Event | None) -> str:

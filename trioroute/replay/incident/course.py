@@ -175,7 +175,7 @@ def outage_of(state: State) -> str | None:
         for why in ("EJECTED", "draining", "asleep")
     }
     words = [f"{_names(names)} {why}" for why, names in whys.items() if names]
-    return f"nobody for {_names(models)}: {', '.join(words)}"
+    return f"nobody serves {_names(models)}: {', '.join(words)}"
 
 
 def phase_of(state: State, struck: Iterable[str]) -> tuple[str, str]:

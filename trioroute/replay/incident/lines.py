@@ -87,7 +87,7 @@ def _prevention(told: Incident) -> list[Block]:
         said.append(
             f"{kinds} of harm not looked into: too far from a snapshot, or rows are missing"
         )
-    columns = ("setting", "decisions", "spills", "then", "rebinds", "then", "elsewhere")
+    columns = ("setting", "decisions", "spills", "would be", "rebinds", "would be", "elsewhere")
     rows = tuple(
         (f"{one.setting}={one.instead}", *(str(count) for count in _taken(one)))
         for one in told.retaken
@@ -210,6 +210,8 @@ def _counts(told: Incident) -> Block:
         ("rebinds", told.rebinds),
     )
     rows = tuple((name, _listed(counts)) for name, counts in parts)
+    if told.running:
+        rows = (*rows[:1], ("running", f"{told.running} when the span ended"), *rows[1:])
     return Block("Counts", _meant(told), ("what", "how many"), rows)
 
 

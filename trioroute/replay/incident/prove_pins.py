@@ -73,9 +73,10 @@ def _words(kind: Kind) -> str:
     if what == "Spilled":
         return f"did not use its {pin} pin: {SPILLS[cause]}"
     if what == "Unbound":
-        return f"removed its {pin}'s pin by RULES 5.7 alone"
-    rule = "5.5" if cause == "spills" else "5.6"
-    return f"moved its {pin}'s pin by RULES {rule} alone"
+        return f"removed its {pin} pin for nothing but spills in a row (RULES 5.7)"
+    if cause == "spills":
+        return f"moved its {pin} pin for nothing but spills in a row (RULES 5.5)"
+    return f"moved its {pin} pin only as far more ran there than elsewhere (RULES 5.6)"
 
 
 def _then(what: str) -> str:

@@ -204,6 +204,7 @@ class Incident:
     hit: tuple[Hit, ...]
     harmed: tuple[Harmed, ...]
     endings: dict[str, int]
+    running: int
     refusals: dict[str, int]
     spills: dict[str, int]
     rebinds: dict[str, int]

@@ -175,6 +175,7 @@ class _Walk:
             hit=tuple(hit),
             harmed=traffic.hurt.told(self.source),
             endings=dict(traffic.endings),
+            running=traffic.running(),
             refusals=dict(traffic.refusals),
             spills=dict(traffic.spills),
             rebinds=dict(traffic.rebinds),
