@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import attrs
 
 from trioroute.projections import State
+from trioroute.projections.measure import ROUTABLE
 from trioroute.replay.clock import local_iso
 from trioroute.replay.incident.told import Phase
 
