@@ -74,7 +74,9 @@ class Choice(Struct, gc=False):
     @property
     def chosen_is_live(self) -> bool:
         """Only a LIVE replica may take a pin (RULES 5.8)."""
-        chosen = _named(self.pool, self.replica) if self.replica is not None else None
+        chosen = self.least
+        if chosen is None or chosen.name != self.replica:
+            chosen = _named(self.pool, self.replica)
         return chosen is not None and chosen.standing == "LIVE"
 
 
@@ -91,23 +93,19 @@ def narrow(state: State, arrive: Arrive) -> Field | Choice:
 
     A ``Choice`` where that settles it.
     """
-    pool = tuple(look(state, arrive.model, arrive.at_ms, arrive.tried))
+    found = look(state, arrive.model, arrive.at_ms, arrive.tried)
+    pool = tuple(found)
     if not pool and _never_served(state, arrive.model):
         return Choice("unknown_model", None, None, pool)
-    listed: list[Candidate] = []
-    untried: list[Candidate] = []
-    live: list[Candidate] = []
-    for c in pool:  # one loop, here and below: a comprehension for each costs three times as much
-        standing = c.standing
-        if standing in ROUTABLE:  # step 1
-            listed.append(c)
-            if not c.tried:
-                untried.append(c)
-                if standing == "LIVE":
-                    live.append(c)
+    for c in pool:
+        if c.standing != "LIVE" or c.tried:
+            listed, untried, live = _in_traffic(pool)
+            break
+    else:  # mostly
+        listed = untried = live = found
     if not untried:
         return _fallback(pool, arrive)
-    routable = tuple(listed)
+    routable = pool if listed is found else tuple(listed)
     response = _response_home(state, arrive, live)
     if response is not None:
         return Choice("chosen", response, "affinity:response", pool, routable)
@@ -116,6 +114,20 @@ def narrow(state: State, arrive: Arrive) -> Field | Choice:
     if not free:
         return Choice("wait", None, None, pool, routable)
     return Field(pool, routable, free)
+
+
+def _in_traffic(pool: tuple[Candidate, ...]) -> tuple[list[Candidate], ...]:
+    """Step 1: who takes new requests; of them, who was not tried; of those, who is LIVE."""
+    listed, untried, live = list[Candidate](), list[Candidate](), list[Candidate]()
+    for c in pool:  # one loop, here and below: a comprehension for each costs three times as much
+        standing = c.standing
+        if standing in ROUTABLE:
+            listed.append(c)
+            if not c.tried:
+                untried.append(c)
+                if standing == "LIVE":
+                    live.append(c)
+    return listed, untried, live
 
 
 def choose(state: State, arrive: Arrive) -> Choice:
@@ -242,7 +254,7 @@ def _judge(
     return PinLook(kind, key, pin.replica, pin.spills, usable, dead, spill, force, pin.bound_by)
 
 
-def _named(pool: tuple[Candidate, ...], replica: str) -> Candidate | None:
+def _named(pool: tuple[Candidate, ...], replica: str | None) -> Candidate | None:
     for candidate in pool:
         if candidate.name == replica:
             return candidate

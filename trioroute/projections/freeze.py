@@ -31,7 +31,7 @@ Row = tuple[Any, ...]
 
 
 def _row_of(cls: type) -> Callable[[Any], Row]:
-    return attrgetter(*(field.name for field in attrs.fields(cls)))
+    return attrgetter(*(field.name for field in attrs.fields(cls) if field.init))
 
 
 _SHAPES: tuple[type, ...] = (

@@ -224,7 +224,7 @@ def ended(
     answer, a 4xx too, breaks a row of failures; a client that left does not.
     """
     health = table.get(flight.replica)
-    if health is None or not health.concerns(flight.at_ms):
+    if health is None or not health.ejected_ms < flight.at_ms >= health.joined_ms:  # concerns()
         return
     if event.retry_after_ms is not None:
         health.busy_until_ms = max(health.busy_until_ms, at_ms + event.retry_after_ms)

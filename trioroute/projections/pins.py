@@ -10,7 +10,11 @@ from trioroute.events.words import PinKind
 
 @attrs.define(slots=True)
 class Pin:
-    """``spills`` counts in a row; ``running`` is how many requests use it at the moment."""
+    """``spills`` counts in a row; ``running`` is how many requests use it at the moment.
+
+    ``mark`` is its part of ``Pins.digest``, so that it need not be made again to be taken out; 0
+    while it is not known, as in a snapshot.
+    """
 
     replica: str
     bound_ms: int
@@ -18,6 +22,7 @@ class Pin:
     bound_by: int
     spills: int = 0
     running: int = 0
+    mark: int = attrs.field(default=0, init=False, eq=False, repr=False)
 
 
 @attrs.define(slots=True)
@@ -54,8 +59,14 @@ def checksum(kind: PinKind, key: str, pin: Pin) -> int:
     return zlib.crc32(text.encode())
 
 
-def _mark(pins: Pins, kind: PinKind, key: str, pin: Pin, sign: int) -> None:
-    pins.digest = (pins.digest + sign * checksum(kind, key, pin)) & _DIGEST_BITS
+def _mark(pins: Pins, kind: PinKind, key: str, pin: Pin) -> None:
+    pin.mark = checksum(kind, key, pin)
+    pins.digest = (pins.digest + pin.mark) & _DIGEST_BITS
+
+
+def _unmark(pins: Pins, kind: PinKind, key: str, pin: Pin) -> None:
+    """Before the pin changes."""
+    pins.digest = (pins.digest - (pin.mark or checksum(kind, key, pin))) & _DIGEST_BITS
 
 
 _DIGEST_BITS = 0x7FFF_FFFF_FFFF_FFFF
@@ -69,14 +80,14 @@ def bind(pins: Pins, at_ms: int, event: Bound) -> None:
     else:
         pins.bound_order[event.key] = None
     pins.table(event.kind)[event.key] = pin
-    _mark(pins, event.kind, event.key, pin, 1)
+    _mark(pins, event.kind, event.key, pin)
 
 
 def rebind(pins: Pins, at_ms: int, event: Rebound) -> None:
     pin = pins.table(event.kind).get(event.key)
     if pin is None:
         return
-    _mark(pins, event.kind, event.key, pin, -1)
+    _unmark(pins, event.kind, event.key, pin)
     pin.replica = event.replica
     pin.bound_ms = at_ms
     pin.bound_by = event.dispatch
@@ -84,7 +95,7 @@ def rebind(pins: Pins, at_ms: int, event: Rebound) -> None:
     if event.kind == "prefix":
         pins.bound_order.pop(event.key, None)
         pins.bound_order[event.key] = None
-    _mark(pins, event.kind, event.key, pin, 1)
+    _mark(pins, event.kind, event.key, pin)
 
 
 def spill(pins: Pins, event: Spilled) -> None:
@@ -95,9 +106,10 @@ def spill(pins: Pins, event: Spilled) -> None:
 
 def _set_spills(pins: Pins, kind: PinKind, key: str, pin: Pin, count: int) -> None:
     if pin.spills != count:
-        before = checksum(kind, key, pin)
+        before = pin.mark or checksum(kind, key, pin)
         pin.spills = count
-        pins.digest = (pins.digest - before + checksum(kind, key, pin)) & _DIGEST_BITS
+        pin.mark = checksum(kind, key, pin)
+        pins.digest = (pins.digest - before + pin.mark) & _DIGEST_BITS
 
 
 def unbind(pins: Pins, event: Unbound) -> None:
@@ -108,7 +120,7 @@ def _drop(pins: Pins, kind: PinKind, key: str) -> None:
     pin = pins.table(kind).pop(key, None)
     if pin is None:
         return
-    _mark(pins, kind, key, pin, -1)
+    _unmark(pins, kind, key, pin)
     if kind == "prefix":
         pins.bound_order.pop(key, None)
 

@@ -23,7 +23,7 @@ from trioroute.events import (
 )
 from trioroute.policy import RULES_VERSION, decide
 from trioroute.policy.decide import arrive_of
-from trioroute.projections import State
+from trioroute.projections import State, apply
 from trioroute.projections.digest import digest
 from trioroute.replay.proof import Difference, Verified
 from trioroute.replay.read import Past, decision_name
@@ -103,8 +103,11 @@ class Check:
             look = _LOOKS.get(kind)
             if look is not None:
                 look(self, record, event)
-        past.fold_next(record, event)
-        if isinstance(event, Gap) and event.state is not None:
+        if event is None:
+            past.fold_next(record, event)
+        else:  # the same, without a call between
+            apply(past.state, record.version, record.at_ms, event)
+        if kind is Gap and isinstance(event, Gap) and event.state is not None:
             self.open = dict.fromkeys(past.state.load.flights)
 
     def _pin_event(self, record: Record, event: Event) -> None:

@@ -5,7 +5,7 @@ import attrs
 from eventlog.chain import verify_chain
 from eventlog.errors import LogDamaged
 from eventlog.record import Head, Record
-from trioroute.events import Gap
+from trioroute.events import Event, Gap, UnreadableEvent, decode
 from trioroute.projections import State
 from trioroute.replay.beginning import Beginning
 from trioroute.replay.check import Check
@@ -56,11 +56,16 @@ class Judge:
     def _judge(self, rows: list[Record]) -> None:
         good, judged = None, 0
         checks, event_of = self.checks, self.source.event
+        event: Event | None
         try:
             for record in rows:
                 check = checks.get(record.stream) or self._first_of(record)
                 if check is not None:
-                    check.take(record, event_of(record))
+                    try:
+                        event = decode(record.kind, record.schema, record.body)
+                    except UnreadableEvent:  # said properly, or passed over
+                        event = event_of(record)
+                    check.take(record, event)
                     judged += 1
                 good = record
         finally:
