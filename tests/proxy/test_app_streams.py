@@ -12,7 +12,7 @@ import trio.lowlevel
 from tests.proxy.replies import DONE, LAST, Recorder, chunk, event, reply, says, stream, token
 from tests.proxy.scripted import Peer, Script, always
 from tests.proxy.serving import client
-from tests.proxy.whole import chat, request, whole
+from tests.proxy.whole import chat, whole
 from trioroute import events as e
 
 pytestmark = pytest.mark.usefixtures("either_way")
@@ -211,27 +211,3 @@ async def test_pins_follow_a_request_that_moves_on() -> None:
             ("session", "a", first),
             ("prefix", "a", first),
         }
-
-
-@pytest.mark.parametrize(
-    ("last", "outcome"),
-    [(b'data: {"cho', "upstream_cut"), (DONE, "ok"), (DONE.rstrip(), "ok"), (token("b"), "ok")],
-    ids=["mid event", "done", "no last newline", "event border"],
-)
-async def test_a_stream_that_ends_with_its_connection_is_whole_only_at_the_end_of_an_event(
-    last: bytes, outcome: str
-) -> None:
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
-
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(head + token("a"))
-        await trio.sleep(0.05)
-        await peer.send(last)
-
-    async with whole(script) as rig:
-        async with client(rig.port) as raw:
-            await raw.send(request(STREAMED, headers=["connection: close"]))
-            received = await raw.rest()
-        assert (await rig.released()).outcome == outcome
-        assert received.endswith(LAST) == (outcome == "ok")

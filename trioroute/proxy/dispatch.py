@@ -76,7 +76,7 @@ class AttemptRun(Attempt):
             if trouble is not None and self._moves_on(trouble):
                 return None
             relay = Relay(self, response)  # its head is ready before the first byte comes
-            relay.first = await read_first(self.stream, self.readable and self.event_stream)
+            relay.first = await read_first(self.stream, relay.tells_events)
         except UpstreamError as error:
             self._no_answer(of_error(error), str(error))
             return None

@@ -1,5 +1,7 @@
 """The first bytes of a response, as much as has to be seen before anything is passed on."""
 
+from trioroute.proxy.tap import cut_in_event
+from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.upstream.message import Answer, UpstreamStream
 from trioroute.proxy.upstream.response_parser import FEW_BYTES
 
@@ -35,6 +37,8 @@ async def read_first(stream: UpstreamStream, whole_event: bool) -> bytes:
         seen = max(0, len(first) - 3)  # an end may have begun in what is here
         chunk = await next_chunk(stream)
         if chunk is None:
+            if stream.until_close and cut_in_event(first):
+                raise UpstreamError("fin", "the replica closed in its first event", sent=True)
             break
         first += chunk
     return first

@@ -11,6 +11,7 @@ from trioroute.proxy.pump import Lane
 from trioroute.proxy.serving.asgi import BrokenEnding
 from trioroute.proxy.serving.exchange import EXTENSION as OUTLET
 from trioroute.proxy.serving.exchange import Exchange
+from trioroute.proxy.tap import cut_in_event
 from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.upstream.message import Answer, UpstreamStream
 from trioroute.proxy.verdict import of_error, of_error_event
@@ -21,7 +22,7 @@ TOLD_MAX = 64 * 1024
 
 class Relay:
     """Relays one response of an attempt. ``first`` is to be set before ``run``; ``began``: the
-    head may have reached the client."""
+    head may have reached the client; ``tells_events``: the answer is events that can be read."""
 
     def __init__(self, attempt: Attempt, response: Answer) -> None:
         self._attempt = attempt
@@ -33,6 +34,7 @@ class Relay:
         self._now_ms = attempt.desk.now_ms
         self._event_stream = attempt.event_stream
         self._readable = attempt.readable
+        self.tells_events = response.status == 200 and attempt.event_stream and attempt.readable
         self.began = False
         self._headers = to_client(
             response.headers,
@@ -53,7 +55,7 @@ class Relay:
         try:
             while chunk is not None:
                 following = await next_chunk(stream) if stream.complete else None
-                last = stream.complete and following is None
+                last = stream.complete and following is None and not self._cut(chunk)
                 watched.enter("client_stall", self._now_ms())
                 await self._send(
                     {"type": "http.response.body", "body": chunk, "more_body": not last}
@@ -63,7 +65,8 @@ class Relay:
                 if following is None and not last:
                     following = await self._following(stream)
                     if following is None:
-                        await self._check_whole_events()
+                        if self._cut():
+                            raise UpstreamError("fin", "in the middle of an event", sent=True)
                         await self._send({"type": "http.response.body", "body": b""})
                 chunk = following
             self._settle_whole()
@@ -92,24 +95,20 @@ class Relay:
         told_events = self._event_stream and self._readable and tap.at_event_border()
         return told_events and tap.error_at_end() is not None
 
-    async def _check_whole_events(self) -> None:
-        """A body that ends with its connection, in the middle of an event, was cut."""
-        attempt = self._attempt
-        stream, ending = attempt.stream, attempt.ending
-        if stream is None or not (stream.until_close and self._event_stream and self._readable):
-            return
-        tap = ending.tap
-        whole = not tap.bytes or tap.at_event_border() or tap.tail().rstrip().endswith(b"[DONE]")
-        if not whole:
-            ending.settle("upstream_cut", "fin", "replica")
-            await self.break_off("the replica's response broke off in the middle of an event")
+    def _cut(self, more: bytes = b"") -> bool:
+        """Whether a body that its connection ends, with ``more`` behind what was told, was cut: it
+        stops in the middle of an event."""
+        stream = self._attempt.stream
+        if stream is None or not (stream.until_close and self.tells_events):
+            return False
+        return cut_in_event(self._attempt.ending.tap.tail() + more)
 
     async def _start(self) -> None:
         attempt = self._attempt
         heartbeat = attempt.passage.heartbeat
         if heartbeat is not None and await heartbeat.hush():
             self.began = True
-            if not (self._response.status == 200 and self._event_stream and self._readable):
+            if not self.tells_events:
                 await self._tell_in_the_stream(heartbeat)
             return
         await self._attempt.heed_limits()  # behind it the client is promised a whole answer

@@ -34,6 +34,7 @@ _RESPONSE_ID = re.compile(rb'"id"\s*:\s*"(resp_[A-Za-z0-9_-]{1,200})"')
 _DEEPER = {b"{": 1, b"}": -1}
 _BORDER = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _BORDERS = (b"\r\n\r\n", b"\n\n", b"\r\r")
+_BLANK_LINE_AT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)\Z")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _FIELD = re.compile(rb"(?:^|[\r\n])(?:data|event)")
 _BEGINNING = b'"message_start"'
@@ -104,11 +105,7 @@ class Tap:
 
     def error_at_end(self) -> int | None:
         """The code of the error that an event stream ends with; a ``[DONE]`` may follow it."""
-        for block in reversed(_BORDER.split(self.tail())[-EVENTS_MAX:]):
-            data = _data(block)
-            if data and data != b"[DONE]":
-                return error_code(data)
-        return None
+        return _error_at_end(self.tail())
 
     def at_event_border(self) -> bool:
         return self.tail().endswith((b"\n\n", b"\r\n\r\n", b"\r\r"))
@@ -125,6 +122,26 @@ class Tap:
         """The id of a response of the Responses API (RULES 5.11)."""
         found = _RESPONSE_ID.search(self._head)
         return found.group(1).decode("ascii") if found else None
+
+
+def cut_in_event(text: bytes) -> bool:
+    """Whether an event stream that ends so stops in the middle of an event.
+
+    A last ``[DONE]`` or error says enough without its blank line.
+    """
+    text = text[-TAIL_BYTES:]
+    said = text.rstrip()
+    if not said or said.endswith(b"[DONE]") or _BLANK_LINE_AT_END.search(text, len(text) - 4):
+        return False
+    return _error_at_end(text) is None
+
+
+def _error_at_end(text: bytes) -> int | None:
+    for block in reversed(_BORDER.split(text)[-EVENTS_MAX:]):
+        data = _data(block)
+        if data and data != b"[DONE]":
+            return error_code(data)
+    return None
 
 
 def aborted(text: bytes) -> bool:
