@@ -90,14 +90,18 @@ class SqliteReader:
 
     def read_bare(self, after: int, limit: int = 1000) -> list[tuple[Any, ...]]:
         """As ``read``, in a third of the time, for who needs neither ``seen`` nor ``chain``: each
-        row as seq, stream, version, kind, schema, at_ms and body.
-
-        Empty where ``read`` is to be asked: for a page that is damaged, has a hole, or is not of
-        one segment. Raises StoreFailed, StoreClosed.
-        """
+        row as seq, stream, version, kind, schema, at_ms and body. Empty where ``read`` is to be
+        asked: for a page that is damaged, has a hole, or is not of one segment. Raises StoreFailed,
+        StoreClosed."""
         rows = self._in_one(after, limit, lambda segment: segment.read_bare(after, limit))
         whole = len(rows) == limit and rows[0][0] == after + 1 and rows[-1][0] == after + limit
         return rows if whole else []
+
+    def read_even(self, stream: str, version: int, after: int, limit: int) -> list[tuple[Any, ...]]:
+        """As ``read_bare`` where the rows are those behind ``version`` in ``stream``, else empty:
+        each row as kind, schema, at_ms and body."""
+        rows = self._in_one(after, limit, lambda one: one.read_even(stream, version, after, limit))
+        return rows if len(rows) == limit else []
 
     def read_of(self, stream: str, after: int, limit: int = 1000) -> list[tuple[Any, ...]]:
         """As ``read_bare``, for who folds ``stream``: each row as its stream, None where it is that
@@ -161,9 +165,7 @@ class SqliteReader:
 
     def missing(self) -> list[tuple[int, int]]:
         """Rows of whole segments that are not there, between those that are: first and last seq.
-
-        Rows that miss inside a segment are counted by ``lacking``. Raises as ``head``.
-        """
+        Rows that miss inside a segment are counted by ``lacking``. Raises as ``head``."""
         with self._lock:
             return self._again_if_retired(
                 lambda: rows_between(self._files(), lambda file: self._segment(file).head())
@@ -171,9 +173,7 @@ class SqliteReader:
 
     def lacking(self) -> list[tuple[Path, int]]:
         """Segments inside which rows are missing, each with how many; reading them tells which.
-
-        Raises as ``head``.
-        """
+        Raises as ``head``."""
         with self._lock:
             return self._again_if_retired(self._lacking)
 

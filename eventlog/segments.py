@@ -30,6 +30,10 @@ READ_BARE = (
     " WHERE seq > ? ORDER BY seq LIMIT ?"
 )
 # Each column is a good part of what a row costs: what is known before is not asked for.
+READ_EVEN = (
+    "SELECT kind, schema, at_ms, CAST(body AS BLOB) FROM events"
+    " WHERE seq > ? AND seq <= ? AND +stream = ? AND version - seq = ? ORDER BY seq"
+)
 READ_OF = (
     "SELECT NULLIF(stream, ?), version, kind, schema, at_ms, CAST(body AS BLOB) FROM events"
     " WHERE seq > ? AND seq <= ? ORDER BY seq"
@@ -127,6 +131,11 @@ class SegmentReader:
     def read_bare(self, after: int, limit: int) -> list[tuple[Any, ...]]:
         """As ``read``, without ``seen`` and ``chain``."""
         return self._query(READ_BARE, after, limit)
+
+    def read_even(self, stream: str, version: int, after: int, limit: int) -> list[tuple[Any, ...]]:
+        """Of the rows with ``after < seq <= after + limit``, those that are in their place where
+        row ``after`` is ``version`` of ``stream``: kind, schema, at_ms and body."""
+        return self._query(READ_EVEN, after, after + limit, stream, version - after)
 
     def read_of(self, stream: str, after: int, limit: int) -> list[tuple[Any, ...]]:
         """The rows with ``after < seq <= after + limit`` that there are, for who folds ``stream``;

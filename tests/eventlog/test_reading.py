@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from eventlog import Entry, Head, LogDamaged, Record, StoreClosed
-from eventlog.bare import Of, read_of
+from eventlog.bare import Bare, Of, bare, even, joined, read_even, read_of
 from eventlog.chain import verify_chain
 from eventlog.conformance import some_entries
 from eventlog.reading import MAX_OPEN
@@ -275,3 +275,44 @@ def test_rows_to_fold_are_the_rows_that_are_read(
     with SqliteReader.open(tmp_path / "log") as reader:
         for stream in ("a", "b", "c"):
             assert folded(reader, stream, limit) == plainly(reader, stream, limit)
+
+
+def evenly(reader: SqliteReader, limit: int, end: int) -> list[Bare]:
+    """All rows as ``read_even`` gives them, or ``read_bare`` where it gives none."""
+    rows: list[Bare] = []
+    while len(rows) < end:
+        size = min(limit, end - len(rows))
+        page = read_even(reader, len(rows), size)
+        found = reader.read_bare(len(rows), size) if page is None else []
+        pages = list(even(found or map(bare, reader.read(len(rows), size))))
+        for one in pages if page is None else [page]:
+            rows += [
+                (one.seq + at, one.stream, one.version + at, *row)
+                for at, row in enumerate(one.rows)
+            ]
+    return rows
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10, 1000])
+def test_rows_of_one_stream_are_read_as_rows_of_it(
+    store: SqliteStore, tmp_path: Path, limit: int
+) -> None:
+    store.append("b", some_entries(4), 0)
+    store.append("a", some_entries(6), 10)
+    directory = tmp_path / "log"
+    store.close()
+    split(directory, 20, 1, 8)
+    with SqliteReader.open(directory) as reader:
+        whole = list(map(bare, reader.read(0, 1000)))
+        assert len(whole) == 20
+        assert evenly(reader, limit, 20) == whole
+        pages = list(joined(even(whole)))
+        assert [(page.stream, page.seq, page.version, len(page.rows)) for page in pages] == [
+            ("a", 1, 1, 10),
+            ("b", 11, 1, 4),
+            ("a", 15, 11, 6),
+        ]
+        assert read_even(reader, 10, 4) is not None
+        assert read_even(reader, 9, 2) is None  # of two streams
+        assert read_even(reader, 6, 2) is None  # of two segments
+        assert read_even(reader, 18, 3) is None  # there are two only

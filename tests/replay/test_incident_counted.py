@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import trioroute.replay.ahead as ahead
-from eventlog.bare import Bare
+from eventlog.bare import Even
 from eventlog.errors import StoreFailed
 from eventlog.reading import SqliteReader
 from eventlog.record import Record
@@ -31,10 +31,11 @@ def whole(source: Source, readers: int | None = None) -> Incident:
     return tell_incident(source, 1, source.last().at_ms, readers=readers)
 
 
-def none_plain(rows: Iterable[Bare]) -> list[Run | Record]:
+def none_plain(pages: Iterable[Even]) -> list[Run | Record]:
     return [
-        Record(seq, stream, version, kind, schema, at_ms, 0, body, b"")
-        for seq, stream, version, kind, schema, at_ms, body in rows
+        Record(page.seq + at, page.stream, page.version + at, kind, schema, at_ms, 0, body, b"")
+        for page in pages
+        for at, (kind, schema, at_ms, body) in enumerate(page.rows)
     ]
 
 

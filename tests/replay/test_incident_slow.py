@@ -1,10 +1,15 @@
 """A replica that answers, but slowly: ``--incident`` names it, ``--replica`` tells its times."""
 
+import random
+from collections import Counter
+
 from tests.replay.prevented import told_of
 from tests.replay.rig import source_of
 from tests.rig import Flown, Rig
 from trioroute.replay.incident import Incident
+from trioroute.replay.incident.bins import BINS_MAX
 from trioroute.replay.incident.lines import blocks_of
+from trioroute.replay.incident.times import bin_within, quantile_bin
 from trioroute.replay.replica import tell_replica
 
 
@@ -91,3 +96,12 @@ def test_each_eject_of_a_replica_has_its_own_evidence() -> None:
     held = [line for line in told.history if line.event == "Released"]
     assert sum(line.event == "Ejected" for line in told.history) == 2
     assert [line.text.split()[1] for line in held] == [f"r1/{number}" for number in failed]
+
+
+def test_a_quantile_of_bytes_is_that_of_counted_bins() -> None:
+    dice = random.Random(5)
+    for _ in range(200):
+        most = dice.choice((1, 3, 40, BINS_MAX))
+        bins = bytes(dice.randrange(most) for _ in range(dice.randint(1, 60)))
+        for thousandths in (1, 250, 500, 750, 990, 1000):
+            assert bin_within(bins, thousandths) == quantile_bin(Counter(bins), thousandths)

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 import orjson
 import pytest
 
-from eventlog.bare import bare
+from eventlog.bare import bare, even
 from eventlog.record import Entry, Record
 from tests.events.samples import SAMPLES
 from tests.replay.logs import played
 from trioroute.events import Dispatched, Event, Released, decode
 from trioroute.events.codec import encode, kind_of
-from trioroute.replay.plain import Run, plain_runs
+from trioroute.replay.gather import plain_runs
+from trioroute.replay.plain import Run
 
 ENTRIES = played(300, faults="replica=1,down=20..60")[0]
 LEAST_WORK = played(100, policy="least-work")[0]
@@ -23,7 +24,7 @@ def record(seq: int, entry: Entry) -> Record:
 
 
 def runs_of(entries: tuple[Entry, ...]) -> list[Run | Record]:
-    return plain_runs(bare(record(seq, entry)) for seq, entry in enumerate(entries, 1))
+    return plain_runs(even(bare(record(seq, entry)) for seq, entry in enumerate(entries, 1)))
 
 
 def rows_of(run: Run) -> Iterator[tuple[int, tuple[object, ...]]]:
@@ -113,3 +114,16 @@ def test_another_schema_is_not_plain_and_any_letters_are() -> None:
         (run,) = runs_of((changed,))
         assert isinstance(run, Run)
         assert dict(rows_of(run)) == {1: as_told(changed)}
+
+
+def test_an_end_of_a_dispatch_that_comes_later_is_not_plain() -> None:
+    sent = next(at for at, entry in enumerate(ENTRIES, 1) if entry.kind == "Dispatched")
+    end = next(
+        entry
+        for entry in ENTRIES
+        if entry.kind == "Released" and orjson.loads(entry.body)["dispatch"] == sent
+    )
+    entries = ENTRIES[: sent - 1]
+    early, late = (*entries, end, ENTRIES[sent - 1]), (*entries, ENTRIES[sent - 1], end)
+    assert isinstance(runs_of(late)[-1], Run)
+    assert [one.kind for one in runs_of(early) if isinstance(one, Record)][-1] == "Released"

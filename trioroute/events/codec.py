@@ -9,6 +9,7 @@ one pure ``dict -> dict`` step in ``upcast``; the golden row of the old schema s
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, get_args, get_origin
 
 import attrs
@@ -152,9 +153,19 @@ def _table() -> dict[str, Kind]:
 
 
 def _strictly_flat(converter: Converter, cls: type[Flat]) -> Callable[[Any, Any], Any]:
-    form = strict_form(cls)
-    _, structure = _register(converter, form, omit=True)
-    return lambda fields, _: of_strict(cls, structure(fields, form))
+    """Made when it is asked for first: for all kinds it takes some 40 ms of CPU, and most
+    processes never meet a body that needs it."""
+
+    @cache
+    def way() -> tuple[type, Any]:
+        form = strict_form(cls)
+        return form, _register(converter, form, omit=True)[1]
+
+    def structure(fields: object, _: object) -> object:
+        form, read = way()
+        return of_strict(cls, read(fields, form))
+
+    return structure
 
 
 KINDS: dict[str, Kind] = _table()

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from eventlog.bare import Bare, bare
+from eventlog.bare import Even, bare, even, read_even
 from eventlog.errors import LogDamaged
 from eventlog.reading import SqliteReader
 from eventlog.record import Record
-from trioroute.replay.plain import Run, plain_runs
+from trioroute.replay.gather import plain_runs
+from trioroute.replay.plain import Run
 from trioroute.replay.processes import free_cores, in_order
 from trioroute.replay.read import PAGE, Source
 from trioroute.replay.within import Within
@@ -112,16 +113,18 @@ def rows_within(
 
 def read_part(source: Source, after: int, until: int) -> Part:
     rows: list[Run | Record | Hole] = []
-    whole: list[Bare] = []
+    whole: list[Even] = []
     reader = source.reader if isinstance(source.reader, SqliteReader) else None
     while after < until:
         last = min(after + PAGE, until)
-        if reader is not None and (page := reader.read_bare(after, last - after)):
-            whole += page
+        if reader is not None and (page := read_even(reader, after, last - after)) is not None:
+            whole.append(page)
+        elif reader is not None and (bare_rows := reader.read_bare(after, last - after)):
+            whole += even(bare_rows)
         else:
             for kept in source.kept_pages(after, last):
                 if isinstance(kept, list):
-                    whole += map(bare, kept)
+                    whole += even(map(bare, kept))
                 else:
                     rows += plain_runs(whole)
                     rows.append(Hole(*kept))

@@ -12,7 +12,7 @@ from trioroute.replay.incident.evidence import Evidence
 from trioroute.replay.incident.times import Times
 from trioroute.replay.names import known_for_sure, listed, replicas_ever, replicas_now
 from trioroute.replay.nearest import hint
-from trioroute.replay.plain import CODE, DISPATCH, END, UNKNOWN, WIDTH, Run, Send
+from trioroute.replay.plain import UNKNOWN, Run, Send
 from trioroute.replay.read import ENDINGS, NotFound, Source, decision_name
 from trioroute.replay.stalled import StalledOf, states_before
 from trioroute.replay.told import Line, ReplicaTold
@@ -83,22 +83,17 @@ class _Story:
             for code, (replica, _, reason) in enumerate(run.sends)
             if replica == self.name
         }
-        moves = list(zip(run.cells[CODE::WIDTH], run.cells[DISPATCH::WIDTH], strict=True))
-        for code, times in Counter(code for code, _ in moves if code in mine).items():
-            self.dispatches[mine[code]] = self.dispatches.get(mine[code], 0) + times
-        stream = run.stream
-        self.open.update((stream, number) for code, number in moves if code in mine)
-        ended = self.open.intersection((stream, number) for code, number in moves if code == END)
-        if ended:
-            self.open -= ended
-            self.evidence.fine(self.name)
-            self.endings["ok"] = self.endings.get("ok", 0) + len(ended)
-            self._times(run, ended)
-
-    def _times(self, run: Run, ended: set[tuple[str, int]]) -> None:
-        codes, _, _, numbers, ttfbs, lasts = run.columns()
-        for code, number, ttfb_ms, took_ms in zip(codes, numbers, ttfbs, lasts, strict=True):
-            if code == END and (run.stream, number) in ended:
+        begun, ended, stream = run.begun, run.ended, run.stream
+        for code, times in Counter(begun.codes).items():
+            if code in mine:
+                self.dispatches[mine[code]] = self.dispatches.get(mine[code], 0) + times
+        sent = zip(begun.codes, begun.numbers, strict=True)
+        self.open.update((stream, number) for code, number in sent if code in mine)
+        for dispatch, ttfb_ms, took_ms in zip(*ended.columns()[2:], strict=True):
+            if (stream, dispatch) in self.open:
+                self.open.remove((stream, dispatch))
+                self.evidence.fine(self.name)
+                self.endings["ok"] = self.endings.get("ok", 0) + 1
                 self.times.take(None if ttfb_ms == UNKNOWN else ttfb_ms, took_ms)
 
     def take(self, record: Record, event: Event) -> None:

@@ -1,6 +1,9 @@
 """Bins of times: so many that a median is exact to a quarter, and never more."""
 
-_BINS = 160
+from collections.abc import Iterable
+
+BINS_MAX = 160
+"""Each one's number is a byte."""
 
 
 def bin_of(ms: int) -> int:
@@ -8,7 +11,7 @@ def bin_of(ms: int) -> int:
     if ms < 8:
         return max(ms, 0)
     octave = ms.bit_length() - 1
-    return min(_BINS - 1, 8 + (octave - 3) * 4 + ((ms >> (octave - 2)) & 3))
+    return min(BINS_MAX - 1, 8 + (octave - 3) * 4 + ((ms >> (octave - 2)) & 3))
 
 
 def edge_of(place: int) -> int:
@@ -21,3 +24,8 @@ def edge_of(place: int) -> int:
 
 BINS = tuple(bin_of(ms) for ms in range(4096))
 """The bins of most times, made once."""
+
+
+def bins_of(times_ms: Iterable[int]) -> list[int]:
+    """``bin_of`` of each."""
+    return [BINS[ms] if 0 <= ms < len(BINS) else bin_of(ms) for ms in times_ms]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from trioroute.projections import Stall
 from trioroute.replay.incident.causes import Models, Trouble
 from trioroute.replay.incident.evidence import cause_of
-from trioroute.replay.plain import Who
+from trioroute.replay.plain import Flight
 from trioroute.replay.read import decision_name
 from trioroute.replay.told import Line
 
@@ -15,13 +15,17 @@ ROWS_MAX = 12
 
 def stall_trouble(
     stall: Stall,
-    flights: Mapping[int, tuple[str, Who, str]],
+    flights: Mapping[int, Flight],
     stream: str,
     place: str,
     models: Models,
 ) -> Trouble:
     """``place`` is the scrape that found it; it began when the tokens stood still."""
-    there = [(number, one[2]) for number, one in flights.items() if one[0] == stall.replica]
+    there = [
+        (number, request_id)
+        for number, ((replica, _, _), request_id) in flights.items()
+        if replica == stall.replica
+    ]
     rows = []
     for number, request_id in there[:ROWS_MAX]:
         text = f"{decision_name(stream, number)} ({request_id}) runs there and stands still"

@@ -11,8 +11,8 @@ from trioroute.replay.incident.causes import Trouble
 from trioroute.replay.incident.evidence import Evidence, cause_of
 from trioroute.replay.incident.running import Running
 from trioroute.replay.incident.story import Story
-from trioroute.replay.incident.traffic import Flight, Traffic
-from trioroute.replay.plain import DISPATCH, WIDTH, Ended, Run, Sent
+from trioroute.replay.incident.traffic import Traffic
+from trioroute.replay.plain import Ended, Flight, Run, Sent
 from trioroute.replay.read import decision_name
 from trioroute.replay.words import NOT_FAILED
 
@@ -65,15 +65,15 @@ class Requests:
             return False
         place = (self.stream, row[2])
         if (flight := self._flight(row[2])) is not None:
-            self.evidence.fine(flight[0])
+            self.evidence.fine(flight[0][0])
         self.traffic.answered(place, row, normal)
         return self.landed(row[2])
 
     def moves(self, run: Run, *, normal: bool) -> bool:
         """As ``move``, of many; False: one by one, for what they are may turn a phase."""
         if self.struck:
-            numbers = run.cells[DISPATCH::WIDTH]
-            if any(not left.isdisjoint(numbers) for left in self.struck.values()):
+            ended = run.ended.dispatches
+            if any(not left.isdisjoint(ended) for left in self.struck.values()):
                 return False
         for replica in self.traffic.flow(run, self.evidence.held(), normal=normal):
             self.evidence.fine(replica)
@@ -82,7 +82,7 @@ class Requests:
     def _ended(self, at_ms: int, place: str, event: e.Failed | e.Released) -> None:
         flight = self._flight(event.dispatch)
         if flight is not None and (event.blame == "replica" or self.evidence.against):
-            self.evidence.ended(at_ms, place, flight[0], event)
+            self.evidence.ended(at_ms, place, flight[0][0], event)
 
     def _flight(self, number: int) -> Flight | None:
         return self.traffic.flights[self.stream].get(number)
@@ -93,13 +93,13 @@ class Requests:
         cause = cause_of("failure", at_ms, place, text)
         if flight is None:
             return Trouble(at_ms, cause)
-        model = flight[1][0]
+        (replica, (model, _), _), _ = flight
         models = None if model is None else frozenset({model})
-        return Trouble(at_ms, cause, flight[0], models)
+        return Trouble(at_ms, cause, replica, models)
 
     def _named(self, event: e.Failed | e.Released) -> str:
         flight = self._flight(event.dispatch)
-        return REPLICA if flight is None else flight[0]
+        return REPLICA if flight is None else flight[0][0]
 
     def landed(self, number: int) -> bool:
         for name, left in self.struck.items():
@@ -113,7 +113,7 @@ class Requests:
     def strike(self, replica: str) -> None:
         """It was ejected: what runs there is struck."""
         flights = self.traffic.flights[self.stream].items()
-        running = {number for number, found in flights if found[0] == replica}
+        running = {number for number, (send, _) in flights if send[0] == replica}
         self.struck.pop(replica, None)
         if running:
             self.struck[replica] = running

@@ -5,12 +5,14 @@ replica knows come many times sooner than others.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 
-from trioroute.replay.incident.times import Times, quantile_bin, quantile_ms
+from trioroute.replay.incident.bins import BINS, bin_of, edge_of
+from trioroute.replay.incident.times import Few, Times, bin_within, quantile_ms
 from trioroute.replay.incident.told import Slow
+from trioroute.replay.plain import UNKNOWN, Flight
 from trioroute.replay.read import decision_name
 from trioroute.replay.told import ReplicaTimes
 
@@ -45,19 +47,23 @@ REPLICAS_MAX = 1000
 Served = tuple[str, str | None]
 """A replica, and a model that it served."""
 
-_Step = tuple[int, Times, Times]
-"""Number of a step, the answers of a replica, and of the others of its pool."""
+Answer = tuple[Flight | None, int, int, int, int]
+"""What ended (None: what is not known to have run, and so is not counted), when, its dispatch, and
+the milliseconds to its first byte (UNKNOWN: not told) and in all."""
+
+_Step = tuple[int, Few, bytes]
+"""Number of a step, the answers of a replica, and how long those of the others of its pool took."""
 
 
 @attrs.define
 class _Stretch:
-    """``others`` are the answers of the rest of its pool then."""
+    """``others`` tells how long the answers of the rest of its pool took then."""
 
     served: Served
     from_ms: int
     to_ms: int
-    mine: Times
-    others: Times
+    mine: Times = attrs.field(factory=Times)
+    others: Counter[int] = attrs.field(factory=Counter)
 
 
 @attrs.define
@@ -65,30 +71,37 @@ class Speeds:
     """``windows`` are the steps that answers may still come for, by number."""
 
     from_ms: int
-    windows: dict[int, dict[Served, Times]] = attrs.field(factory=dict)
+    windows: dict[int, dict[Served, Few]] = attrs.field(factory=dict)
     times: dict[str, Times] = attrs.field(factory=dict)
     recent: dict[Served, deque[_Step]] = attrs.field(factory=dict)
     stretches: list[_Stretch] = attrs.field(factory=list)
     judged: int = -(10**9)
 
-    def take(
-        self, served: Served, at_ms: int, ttfb_ms: int | None, took_ms: int, place: tuple[str, int]
-    ) -> None:
-        """A good answer that ended at ``at_ms``."""
-        number = (at_ms - took_ms - self.from_ms) // WINDOW_MS
-        if number <= self.judged:
-            self._total(served[0]).take(ttfb_ms, took_ms)
-            return
-        window = self.windows.get(number)
-        if window is None:
-            self._judge_before(at_ms)
-            window = self.windows[number] = {}
-        times = window.get(served)
-        if times is None:
-            times = window[served] = Times()
-        times.take(ttfb_ms, took_ms)
-        if took_ms > times.slowest[0]:
-            times.slowest = (took_ms, *place)
+    def take(self, stream: str, answers: Iterable[Answer]) -> None:
+        """Good answers of one router."""
+        windows, begin_ms = self.windows, self.from_ms
+        for flight, at_ms, dispatch, ttfb_ms, took_ms in answers:
+            if flight is None:
+                continue
+            (replica, who, _), _ = flight
+            served = (replica, who[0])
+            number = (at_ms - took_ms - begin_ms) // WINDOW_MS
+            window = windows.get(number)
+            if window is None:
+                if number <= self.judged:
+                    known = None if ttfb_ms == UNKNOWN else ttfb_ms
+                    self._total(replica).take(known, took_ms)
+                    continue
+                self._judge_before(at_ms)
+                window = windows[number] = {}
+            few = window.get(served)
+            if few is None:
+                few = window[served] = Few()
+            few.took.append(BINS[took_ms] if 0 <= took_ms < len(BINS) else bin_of(took_ms))
+            if ttfb_ms != UNKNOWN:
+                few.ttfb.append(BINS[ttfb_ms] if 0 <= ttfb_ms < len(BINS) else bin_of(ttfb_ms))
+            if took_ms > few.slowest[0]:
+                few.slowest = (took_ms, stream, dispatch)
 
     def _judge_before(self, at_ms: int) -> None:
         """Judge the steps that no answer is waited for any more."""
@@ -99,47 +112,52 @@ class Speeds:
     def _judge(self, number: int) -> None:
         window = self.windows.pop(number)
         self.judged = max(self.judged, number)
-        for served, times in window.items():
-            self._total(served[0]).add(times)
-            others = Times()
-            for one, theirs in window.items():
-                if one[1] == served[1] and one != served:
-                    others.add(theirs)
+        for served, few in window.items():
+            self._total(served[0]).add(few)
+            others = b"".join(
+                theirs.took
+                for one, theirs in window.items()
+                if one[1] == served[1] and one != served
+            )
             steps = self.recent.setdefault(served, deque(maxlen=TOGETHER_MAX))
-            steps.append((number, times, others))
+            steps.append((number, few, others))
             if self._weigh(served, steps):
                 steps.clear()
 
     def _weigh(self, served: Served, steps: deque[_Step]) -> bool:
         """Whether it was slow in the last steps: as few of them as have enough answers."""
-        mine, others, last = Times(), Times(), steps[-1][0]
-        for number, own, theirs in reversed(steps):
+        mine, others, last = bytearray(), bytearray(), steps[-1][0]
+        for place, (number, own, theirs) in enumerate(reversed(steps), 1):
             if last - number >= TOGETHER_MAX:
                 return False
-            mine.add(own)
-            others.add(theirs)
-            few = mine.took.total() < ANSWERS_MIN or others.took.total() < OTHERS_MIN
+            mine += own.took
+            others += theirs
+            few = len(mine) < ANSWERS_MIN or len(others) < OTHERS_MIN
             if few or last - number + 1 < TOGETHER_MIN:
                 continue
-            slow = _slow(mine.took, others.took)
+            slow = _slow(mine, others)
             if slow:
-                self._found(_Stretch(served, self._at(number), self._at(last + 1), mine, others))
+                self._found(served, [steps[-at] for at in range(1, place + 1)])
             return slow
         return False
 
     def _at(self, number: int) -> int:
         return self.from_ms + number * WINDOW_MS
 
-    def _found(self, found: _Stretch) -> None:
+    def _found(self, served: Served, steps: list[_Step]) -> None:
+        """It was slow in these steps, the last one first."""
+        from_ms, to_ms = self._at(steps[-1][0]), self._at(steps[0][0] + 1)
+        found = _Stretch(served, from_ms, to_ms)
         for one in reversed(self.stretches):
-            near = found.from_ms - one.to_ms <= NEAR_MS
-            if one.served == found.served and near:
-                one.to_ms = found.to_ms
-                one.mine.add(found.mine)
-                one.others.add(found.others)
-                return
-        if len(self.stretches) < SLOW_MAX:
-            self.stretches.append(found)
+            if one.served == served and from_ms - one.to_ms <= NEAR_MS:
+                one.to_ms, found = to_ms, one
+                break
+        else:
+            if len(self.stretches) < SLOW_MAX:
+                self.stretches.append(found)
+        for _, few, others in steps:
+            found.mine.add(few)
+            found.others.update(others)
 
     def _total(self, replica: str) -> Times:
         found = self.times.get(replica)
@@ -158,7 +176,7 @@ class Speeds:
 
     def slow(self, to_ms: int) -> Iterator[Slow]:
         for one in self.stretches:
-            mine, others = one.mine.took, one.others.took
+            mine, others = one.mine.took, one.others
             yield Slow(
                 replica=one.served[0],
                 model=one.served[1],
@@ -172,12 +190,10 @@ class Speeds:
             )
 
 
-def _slow(mine: Counter[int], others: Counter[int]) -> bool:
+def _slow(mine: bytearray, others: bytearray) -> bool:
     """A much longer median, and three in four take longer than three in four of the others: a
     mixture of short answers and long ones is no slowness."""
-    if mine.total() < ANSWERS_MIN or others.total() < OTHERS_MIN:
-        return False
-    median, other = quantile_ms(mine, 500) or 0, quantile_ms(others, 500) or 0
+    median, other = edge_of(bin_within(mine, 500)), edge_of(bin_within(others, 500))
     if median < other * SLOW_TIMES or median - other < SLOWER_MS:
         return False
-    return quantile_bin(mine, 250) > quantile_bin(others, 750)
+    return bin_within(mine, 250) > bin_within(others, 750)
