@@ -14,6 +14,7 @@ from tests.replay.rig import STREAM, store_of
 from tests.replay.rig import source_of as source_of_rig
 from tests.rig import BEGIN_MS, Flown, Rig
 from trioroute.policy.commands import Refuse, Stop
+from trioroute.replay.clock import local_iso
 from trioroute.replay.incident import Incident, tell_incident
 from trioroute.replay.incident.bins import bin_of, edge_of
 from trioroute.replay.incident.course import PHASES_MAX, Course
@@ -321,6 +322,15 @@ def test_a_span_without_rows_says_what_there_is() -> None:
     with pytest.raises(NotFound, match="the log holds 2023-11-14"):
         tell_incident(source, 1000, 2000)
     assert source.last().stream == STREAM
+
+
+def test_a_span_after_the_log_is_named_as_it_was_asked_for() -> None:
+    source = source_of(played(200)[0])
+    end_ms = source.last().at_ms
+    begin, end = local_iso(end_ms + 60_000), local_iso(end_ms + 600_000)
+    with pytest.raises(NotFound) as caught:
+        tell_incident(source, end_ms + 60_000, end_ms + 600_000)
+    assert str(caught.value).startswith(f"no event is between {begin} and {end}: the log holds ")
 
 
 def test_bins_hold_their_edges() -> None:

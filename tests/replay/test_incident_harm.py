@@ -112,4 +112,6 @@ def test_the_status_that_ejected_and_the_settings_that_changed_are_named() -> No
     rig.do(c.Reconfigure(at_ms=rig.at_ms, settings=changed, replicas=same, by="signal"))
     texts = [line.text for line in told_of(rig).timeline]
     assert "a: EJECTED for at least 30 s: status 500 (a request), eject 1 in a row" in texts
-    assert any(t.startswith("other settings in force: eject.request_failures, ") for t in texts)
+    assert any(
+        t.startswith("other settings in force: eject.request_failures 3 -> 5, ") for t in texts
+    )

@@ -1,8 +1,12 @@
 """How long phases of ``--incident`` last, and what they say of why."""
 
+import pytest
+
 from tests.replay.prevented import told_of
-from tests.rig import BEGIN_MS, Rig
-from trioroute.policy.commands import Refuse
+from tests.replay.rig import source_of
+from tests.rig import BEGIN_MS, Flown, Rig
+from trioroute.policy.commands import Eject, Refuse
+from trioroute.replay.incident import tell_incident
 from trioroute.replay.incident.told import Phase
 
 
@@ -111,3 +115,80 @@ def test_a_phase_tells_whenever_its_reason_changes() -> None:
     assert len(parts) == 6 + 1
     assert parts[0] == "a draining"
     assert any(part.endswith("more changes") for part in parts)
+
+
+def by_hand(rig: Rig, name: str) -> None:
+    rig.do(Eject(at_ms=rig.at_ms, replica=name, why="hot"))
+
+
+def test_what_is_ejected_by_hand_neither_flaps_nor_was_in_trouble() -> None:
+    rig = Rig().live("a", "b")
+    rig.go()
+    rig.pass_s(1).eject("b")
+    rig.calm(80)
+    by_hand(rig, "b")
+    rig.pass_s(1).same("a")
+    assert rig.state.health["b"].n == 2
+    phase = told_of(rig).phases[-1]
+    assert (phase.name, phase.why) == ("reduced capacity", "b EJECTED by hand")
+    rig = Rig().live("a")
+    rig.go()
+    by_hand(rig.pass_s(1), "a")
+    rig.pass_s(1).same()
+    phases = told_of(rig).phases
+    assert [one.name for one in phases] == ["normal", "outage"]
+    assert phases[-1].why == "nobody serves m: a EJECTED by hand"
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_an_outage_tells_who_was_served_in_it_all_the_same(before: bool) -> None:
+    """``before``: the span begins in it."""
+    rig = Rig().live("a")
+    rig.pass_s(1).eject("a")
+    begin_ms = rig.at_ms + 500 if before else 1
+    rig.pass_s(1)
+    sent = [rig.go() for _ in range(5)]
+    assert {one.reason for one in sent} == {"fallback"}
+    rig.pass_s(1)
+    for one in sent[:3]:
+        rig.finish(one)
+    rig.finish(sent[3], "upstream_error")
+    source = source_of(rig)
+    phase = tell_incident(source, begin_ms, source.last().at_ms).phases[-1]
+    assert phase.name == "outage"
+    assert phase.why == (
+        "nobody serves m: a EJECTED; 5 requests sent there all the same (RULES 4 step 5), 3 of "
+        "them answered"
+    )
+
+
+def test_where_most_requests_fail_it_is_not_normal() -> None:
+    """Both replicas are frozen and nobody is ejected: each request runs into its limit."""
+    rig = Rig().live("a", "b")
+    for _ in range(5):
+        rig.pass_s(1).use()
+    for number in range(4):
+        flown: Flown = rig.pass_s(5).go()
+        rig.finish(flown, "first_byte_timeout", blame="none")
+        if number == 1:
+            rig.use()
+    rig.pass_s(30).use()
+    told = told_of(rig)
+    assert seconds(told.phases) == [
+        ("normal", 0, 10),
+        ("failing", 10, 25.001),
+        ("normal", 25.001, 55),
+    ]
+    assert told.phases[1].why == "4 of 5 requests that ended failed: first_byte_timeout 4"
+
+
+def test_few_failures_a_burst_or_more_answers_make_no_phase() -> None:
+    for failures, answers, gap_s in ((2, 0, 1), (3, 4, 1), (5, 0, 0.1)):
+        rig = Rig().live("a", "b")
+        rig.pass_s(1)
+        for number in range(failures):
+            rig.finish(rig.pass_s(gap_s).go(), "first_byte_timeout", blame="none")
+            for _ in range(answers if number == 0 else 0):
+                rig.use()
+        rig.pass_s(1).same()
+        assert [one.name for one in told_of(rig).phases] == ["normal"]

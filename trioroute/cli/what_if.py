@@ -3,15 +3,15 @@
 from collections.abc import Callable, Sequence
 
 from trioroute.events import InForce
-from trioroute.quantities import duration_text, thousandths_text
 from trioroute.replay.acting import idle
 from trioroute.replay.present_what_if import Changed, WhatIf
 from trioroute.replay.read import BadQuestion, Source
 from trioroute.replay.rest import simulate_rest
+from trioroute.replay.setting_words import setting_words
 from trioroute.replay.what_if import caveats, take_again
 from trioroute.replay.window import Window
 from trioroute.replay.within import ALL, Within
-from trioroute.settings import KNOWN_KEYS, SettingsError, with_changes
+from trioroute.settings import SettingsError, with_changes
 
 Told = Callable[[str, int, int], None]
 """Told what is done, how much of it, and of how much."""
@@ -54,7 +54,9 @@ def answer(source: Source, changes: dict[str, object], told: Told, within: Withi
     in_force, changed = exact.settings, with_changes(exact.settings, changes)
     return WhatIf(
         changes=tuple(
-            Changed(key=key, recorded=_value(in_force, key), changed=_value(changed, key))
+            Changed(
+                key=key, recorded=setting_words(in_force, key), changed=setting_words(changed, key)
+            )
             for key in changes
         ),
         within=None if within == ALL else within,
@@ -62,16 +64,3 @@ def answer(source: Source, changes: dict[str, object], told: Told, within: Withi
         exact=exact,
         rest=simulate_rest(window, changes, told),
     )
-
-
-def _value(in_force: InForce, key: str) -> str:
-    """A setting as a user would write it."""
-    info = KNOWN_KEYS[key]
-    value: object = in_force
-    for part in info.field.split("."):
-        value = getattr(value, part)
-    if info.kind.suffix == "_ms" and isinstance(value, int):
-        return duration_text(value)
-    if info.kind.suffix == "_m" and isinstance(value, int):
-        return thousandths_text(value)
-    return str(value)

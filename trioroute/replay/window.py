@@ -107,7 +107,7 @@ class Window(Onlooker):
         elif isinstance(event, Failed):
             self._fail(event)
         elif isinstance(event, _FLEET_CHANGES):
-            self._fleet_changed(record, event)
+            self._fleet_changed(record, event, state)
         elif self.begun is not None and self.ended is None:
             self.spills += isinstance(event, Spilled)
             self.rebinds += isinstance(event, Rebound)
@@ -157,13 +157,24 @@ class Window(Onlooker):
             if len(self._failed) > FAILED_MAX:
                 del self._failed[next(iter(self._failed))]
 
-    def _fleet_changed(self, record: Record, event: Event) -> None:
+    def _fleet_changed(self, record: Record, event: Event, state: State) -> None:
         if isinstance(event, Started):
             self._flights.clear()
             self._failed.clear()
+        if isinstance(event, Configured) and event.settings == state.settings:
+            return
         if self.begun is None:
             self.before.clear()
         elif self.ended is None:
             name = decision_name(record.stream, record.version)
-            replica = getattr(event, "replica", "")
-            self.ended = f"{name}: there the fleet changed ({record.kind} {replica}".rstrip() + ")"
+            self.ended = f"{name}: {_changed(record, event)}"
+
+
+def _changed(record: Record, event: Event) -> str:
+    match event:
+        case Started():
+            return "there the router started again"
+        case Configured():
+            return "there other settings came into force"
+        case _:
+            return f"there the fleet changed ({record.kind} {getattr(event, 'replica', '')})"

@@ -20,6 +20,9 @@ NORMAL = "normal"
 STALLED = "log stalled"
 STILL = "stalled"
 OUTAGE = "outage"
+
+EJECTED = ("EJECTED", "EJECTED by hand")
+"""How a replica is out: by the rules of health, or as somebody said."""
 OVERLOAD = "overload"
 
 
@@ -121,6 +124,17 @@ def under_way(state: State) -> dict[str, str]:
     return found
 
 
+def models_of(state: State, name: str) -> frozenset[str] | None:
+    """What a replica serves; None where that is not known."""
+    known = state.fleet.replicas.get(name)
+    return frozenset(known.models) or None if known is not None else None
+
+
+def standing_of(state: State, name: str) -> str:
+    """Empty for a replica whose joining is not in the rows that are kept."""
+    return state.standing(name) if name in state.fleet.replicas else ""
+
+
 def asleep_in(state: State) -> tuple[str, ...]:
     """The replicas whose engines say that they were put to sleep."""
     return tuple(name for name, health in state.health.items() if health.asleep)
@@ -156,7 +170,7 @@ def outage_of(state: State) -> str | None:
     for name in state.fleet.replicas:
         standing = state.standing(name)
         if standing == "EJECTED":
-            away[name] = standing
+            away[name] = _ejected(state, name)
         elif standing == "DRAINING":
             away[name] = "draining"
         elif standing == "JOINING" and state.health[name].asleep:
@@ -172,8 +186,7 @@ def outage_of(state: State) -> str | None:
     if not models:
         return None
     whys = {
-        why: [name for name in out if away[name] == why]
-        for why in ("EJECTED", "draining", "asleep")
+        why: [name for name in out if away[name] == why] for why in (*EJECTED, "draining", "asleep")
     }
     words = [f"{_names(names)} {why}" for why, names in whys.items() if names]
     return f"nobody serves {_names(models)}: {', '.join(words)}"
@@ -195,14 +208,16 @@ def phase_of(state: State, struck: Iterable[str]) -> tuple[str, str]:
             draining.append(name)
         elif standing == "JOINING" and state.health[name].asleep:
             asleep.append(name)
-    again = [name for name in (*out, *probing) if state.health[name].n >= 2]
+    ruled = [name for name in (*out, *probing) if state.health[name].eject_cause != "none"]
+    again = [name for name in ruled if state.health[name].n >= 2]
     if again:
         n = max(state.health[name].n for name in again)
         return "flapping", f"{_names(again)} ejected again: eject {n} in a row"
     caught = [name for name in struck if name in out]
     if caught:
         return "eject", f"{_names(caught)} ejected, its requests are still running or given up"
-    away = ((out, "EJECTED"), (draining, "draining"), (asleep, "asleep"))
+    ejected = [([name for name in out if _ejected(state, name) == how], how) for how in EJECTED]
+    away = (*ejected, (draining, "draining"), (asleep, "asleep"))
     words = [f"{_names(names)} {word}" for names, word in away if names]
     if words:
         return "reduced capacity", ", ".join(words)
@@ -212,6 +227,10 @@ def phase_of(state: State, struck: Iterable[str]) -> tuple[str, str]:
     if probing:
         return "recovery", f"{_names(probing)} PROBING"
     return NORMAL, ""
+
+
+def _ejected(state: State, name: str) -> str:
+    return EJECTED[state.health[name].eject_cause == "none"]
 
 
 def _names(names: list[str]) -> str:

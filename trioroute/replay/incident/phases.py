@@ -18,6 +18,7 @@ from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.room import REFUSED, Room
 from trioroute.replay.incident.stall import Stall
 from trioroute.replay.incident.story import Story
+from trioroute.replay.incident.told import Phase
 from trioroute.replay.incident.traffic import Traffic
 from trioroute.replay.told import Line
 
@@ -69,6 +70,16 @@ class Phases:
         said = self.room.refusals()
         if self.course.turn(at_ms, OVERLOAD, said) and anew:
             self._short(at_ms, place, f"overload: {said}", loads)
+
+    def fell_back(self, number: int) -> None:
+        """A request was sent to a replica that is out of traffic, for want of another one."""
+        if self.course.name == OUTAGE:
+            self.requests.anyway.send(number, self.course.since_ms)
+
+    def finish(self, to_ms: int) -> tuple[Phase, ...]:
+        self.had_room(to_ms)
+        phases = self.requests.anyway.told(self.course.finish(to_ms), OUTAGE)
+        return tuple(self.requests.failing.over(phases))
 
     def restarted(self) -> None:
         """Nobody waits for room, nor for the log, behind a router that has just started."""

@@ -14,7 +14,7 @@ REPLICAS_MAX = 24
 # The colours of Okabe and Ito: people with any colour vision tell them apart, on white and black.
 ORANGE, SKY, GREEN, BLUE = "#e69f00", "#56b4e9", "#009e73", "#0072b2"
 VERMILION, PURPLE, GREY, YELLOW = "#d55e00", "#cc79a7", "#8f979f", "#f0e442"
-ROSE, PALE = "#ffb3c1", "#d5dbe1"
+ROSE, PALE, BROWN = "#ffb3c1", "#d5dbe1", "#7f5539"
 
 STATES = {
     "LIVE": GREEN,
@@ -33,6 +33,7 @@ PHASES = {
     "outage": ROSE,
     "flapping": PURPLE,
     "overload": SKY,
+    "failing": BROWN,
     "log stalled": BLUE,
     "stalled": PALE,
     "recovery": YELLOW,

@@ -7,11 +7,13 @@ import attrs
 from eventlog.record import Record
 from trioroute import events as e
 from trioroute.replay.end_words import REPLICA, ended_words
+from trioroute.replay.incident.anyway import Anyway
 from trioroute.replay.incident.causes import Trouble
 from trioroute.replay.incident.evidence import Evidence, cause_of
+from trioroute.replay.incident.failing import Failing
 from trioroute.replay.incident.running import Running
 from trioroute.replay.incident.story import Story
-from trioroute.replay.incident.traffic import Traffic
+from trioroute.replay.incident.traffic import ANSWERED, Traffic
 from trioroute.replay.plain import Ended, Flight, Run, Sent
 from trioroute.replay.read import decision_name
 from trioroute.replay.words import NOT_FAILED
@@ -26,6 +28,8 @@ class Requests:
     traffic: Traffic
     evidence: Evidence = attrs.field(factory=Evidence)
     struck: dict[str, set[int]] = attrs.field(factory=dict)
+    anyway: Anyway = attrs.field(factory=Anyway)
+    failing: Failing = attrs.field(factory=Failing)
 
     def begin(self, running: Iterable[Running]) -> None:
         """Those that run when the span begins."""
@@ -46,6 +50,7 @@ class Requests:
         text = f"{name} failed: {did}, and nobody else took it"
         self.story.causes.try_failed(name, self._trouble(at_ms, place, text, event))
         self.traffic.fail(self.stream, at_ms, event)
+        self.anyway.end(event.dispatch, well=False)
         return self.landed(event.dispatch)
 
     def released(self, at_ms: int, place: str, event: e.Released, *, normal: bool) -> bool:
@@ -55,7 +60,9 @@ class Requests:
             name = decision_name(self.stream, event.dispatch)
             text = f"{name} failed: {ended_words(event, self._named(event))}"
             self.story.causes.fail(self._trouble(at_ms, place, text, event))
+            self.failing.take(at_ms, event.outcome, self.traffic.endings["ok"])
         self.traffic.release(self.stream, at_ms, event, normal)
+        self.anyway.end(event.dispatch, well=event.outcome in ANSWERED)
         return self.landed(event.dispatch)
 
     def move(self, row: Sent | Ended, *, normal: bool) -> bool:
@@ -67,13 +74,15 @@ class Requests:
         if (flight := self._flight(row[2])) is not None:
             self.evidence.fine(flight[0][0])
         self.traffic.answered(place, row, normal)
+        self.anyway.end(row[2], well=True)
         return self.landed(row[2])
 
     def moves(self, run: Run, *, normal: bool) -> bool:
         """As ``move``, of many; False: one by one, for what they are may turn a phase."""
-        if self.struck:
+        if self.struck or self.anyway.running:
             ended = run.ended.dispatches
-            if any(not left.isdisjoint(ended) for left in self.struck.values()):
+            watched = (*self.struck.values(), self.anyway.running.keys())
+            if any(not left.isdisjoint(ended) for left in watched):
                 return False
         for replica in self.traffic.flow(run, self.evidence.held(), normal=normal):
             self.evidence.fine(replica)

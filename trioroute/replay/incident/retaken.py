@@ -59,7 +59,7 @@ def retaken(
     begin = past.state.position
     for record in source.stream(past.stream, begin, begin + ROWS_MAX):
         event = source.event(record)
-        why = _over(record, event, until, decisions)
+        why = _over(record, event, until, decisions, in_force)
         if why is not None:
             break
         if type(event) is Dispatched:
@@ -93,13 +93,15 @@ def retaken(
     )
 
 
-def _over(record: Record, event: Event | None, until: int, decisions: int) -> str | None:
+def _over(
+    record: Record, event: Event | None, until: int, decisions: int, in_force: InForce
+) -> str | None:
     """Why no more are taken again, empty: the span is over. None: they are."""
     if record.seq > until:
         return ""
     if decisions >= DECISIONS_MAX:
         return f"{DECISIONS_MAX} are taken again at most"
-    if type(event) is Configured:
+    if type(event) is Configured and event.settings != in_force:
         return f"other settings came into force at {decision_name(record.stream, record.version)}"
     return None
 

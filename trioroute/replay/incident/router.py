@@ -10,9 +10,16 @@ from trioroute import events as e
 from trioroute.projections import Stalls, State, apply
 from trioroute.replay.clock import span
 from trioroute.replay.incident.block import clock_time
-from trioroute.replay.incident.causes import Models, Trouble
-from trioroute.replay.incident.changes import changed_words
-from trioroute.replay.incident.course import NORMAL, STALLED, Course, asleep_in
+from trioroute.replay.incident.causes import Trouble
+from trioroute.replay.incident.changes import configured_words
+from trioroute.replay.incident.course import (
+    NORMAL,
+    STALLED,
+    Course,
+    asleep_in,
+    models_of,
+    standing_of,
+)
 from trioroute.replay.incident.evidence import cause_of
 from trioroute.replay.incident.frozen import stall_trouble
 from trioroute.replay.incident.lanes import Lanes
@@ -96,7 +103,8 @@ class Router:
         at_ms = record.at_ms
         self.phases.settle(self.last_ms if isinstance(event, e.Started) else at_ms)
         if not usual(event):
-            was = self._standing(event.replica) if isinstance(event, e.Ejected | e.Live) else ""
+            name = event.replica if isinstance(event, e.Ejected | e.Live) else ""
+            was = standing_of(self.state, name)
             self.story.rules.take(self.place(record), event, was, self.before)
         look = _LOOKS.get(type(event))
         if look is not None:
@@ -112,25 +120,19 @@ class Router:
             self.phases.turn(at_ms, self.place(record))
         self.before, self.last_ms = event, at_ms
 
-    def _models(self, name: str) -> Models:
-        """What it serves; None where that is not known."""
-        known = self.state.fleet.replicas.get(name)
-        return frozenset(known.models) or None if known is not None else None
-
-    def _standing(self, name: object) -> str:
-        """Empty for a replica whose joining is not in the rows that are kept."""
-        known = isinstance(name, str) and name in self.state.fleet.replicas
-        return self.state.standing(name) if known and isinstance(name, str) else ""
-
     def finish(self, to_ms: int) -> tuple[Phase, ...]:
         self.phases.settle(to_ms)
-        self.phases.had_room(to_ms)
         self.story.lanes += self.lanes.finish(to_ms)
         if self.course.cut:
             self.story.note("the phases are too many: the last one told stands for the rest")
-        return self.course.finish(to_ms)
+        return self.phases.finish(to_ms)
 
     # The rows
+
+    def _dispatched(self, record: Record, event: e.Dispatched) -> None:
+        self.requests.dispatched(record, event)
+        if event.reason == "fallback":
+            self.phases.fell_back(record.version)
 
     def _failed(self, record: Record, event: e.Failed) -> None:
         if self.requests.failed(record.at_ms, self.place(record), event):
@@ -189,14 +191,14 @@ class Router:
         if not on:
             self.story.causes.back(event.replica)
         name = event.replica if on and was is None else None
-        self.story.causes.change(line, name, self._models(event.replica))
+        self.story.causes.change(line, name, models_of(self.state, event.replica))
 
     def _slept(self, record: Record, before: tuple[str, ...]) -> None:
         now = asleep_in(self.state)
         for name in now:
             if name not in before:
                 line = self._say(record, f"{name}: its engine says that it was put to sleep")
-                self.story.causes.change(line, name, self._models(name))
+                self.story.causes.change(line, name, models_of(self.state, name))
         for name in before:
             if name not in now:
                 self._say(record, f"{name}: its engine is awake again")
@@ -206,8 +208,9 @@ class Router:
         """Engines that stopped generating, or went on: no event says so, the scrapes do."""
         for stall in self.stalls.look(self.state):
             line = self._say(record, f"{stall.replica}: {stall.words()}")
-            if not stall.over and self._standing(stall.replica) != "EJECTED":
-                flights, models = self.traffic.flights[self.stream], self._models(stall.replica)
+            if not stall.over and standing_of(self.state, stall.replica) != "EJECTED":
+                flights = self.traffic.flights[self.stream]
+                models = models_of(self.state, stall.replica)
                 trouble = stall_trouble(stall, flights, self.stream, line.place, models)
                 self.story.causes.trouble(trouble)
 
@@ -216,14 +219,14 @@ class Router:
         evidence = self.requests.evidence.of(event.replica)
         begun_ms = evidence[0].at_ms if evidence else record.at_ms
         text = f"{event.replica} {health_words(event, record.at_ms, self.before)}"
-        models = self._models(event.replica)
+        models = models_of(self.state, event.replica)
         if event.by is not None:
             self.story.causes.change(line, event.replica, models)
-        elif self._standing(event.replica) not in ("DRAINING", "JOINING"):
+        elif standing_of(self.state, event.replica) not in ("DRAINING", "JOINING"):
             cause = cause_of("eject", record.at_ms, line.place, text, evidence)
             self.story.causes.trouble(Trouble(begun_ms, cause, event.replica, models))
             self.story.causes.led_to(event.replica, line)
-        if self.course.name == NORMAL:
+        if self.course.name == NORMAL and event.by is None:
             self.course.turn(begun_ms, "eject", f"{event.replica} in trouble, then ejected")
         self.requests.strike(event.replica)
 
@@ -253,13 +256,9 @@ class Router:
         self.story.causes.change(self._say(record, f"the router stopped in order: {event.cause}"))
 
     def _configured(self, record: Record, event: e.Configured) -> None:
-        if event.by != "start":
-            why = f": {event.why}" if event.why else ""
-            what = changed_words(self.state.settings, event.settings)
-            self.story.causes.change(self._say(record, f"{what}, by {event.by}{why}"))
-        elif self.run > 1 and event.settings != self.state.settings:
-            what = changed_words(self.state.settings, event.settings)
-            self.story.causes.change(self._say(record, f"{what}, since the start"))
+        text = configured_words(self.state.settings, event, again=self.run > 1)
+        if text is not None:
+            self.story.causes.change(self._say(record, text))
 
     def _gap(self, record: Record, event: e.Gap) -> None:
         text = gap_words(event)
@@ -278,7 +277,7 @@ class Router:
 
 
 _LOOKS: dict[type, Callable[[Router, Record, Any], object]] = {
-    e.Dispatched: lambda router, record, event: router.requests.dispatched(record, event),
+    e.Dispatched: Router._dispatched,
     e.Failed: Router._failed,
     e.Released: Router._released,
     e.Orphaned: Router._orphaned,

@@ -7,8 +7,8 @@ from trioroute.replay.told import Line, ReplicaTimes
 
 @attrs.frozen(kw_only=True)
 class Phase:
-    """``name``: normal, eject, reduced capacity, outage, flapping, overload, log stalled, recovery
-    or restart."""
+    """``name``: normal, eject, reduced capacity, outage, flapping, overload, failing, log stalled,
+    recovery or restart."""
 
     name: str
     from_ms: int

@@ -40,7 +40,7 @@ def tell_incident(
 
     Rows that are missing are told in ``notes``: what is found is then proved for the rest only.
     """
-    end = source.last()
+    end, asked_ms = source.last(), to_ms
     to_ms = min(to_ms, end.at_ms)
     first = source.reader.last_until(from_ms - 1)
     until = source.reader.last_until(to_ms)
@@ -48,7 +48,7 @@ def tell_incident(
     if until <= first:
         begins = oldest.at_ms
         raise NotFound(
-            f"no event is between {local_iso(from_ms)} and {local_iso(max(to_ms, from_ms))}: the "
+            f"no event is between {local_iso(from_ms)} and {local_iso(asked_ms)}: the "
             f"log holds {local_iso(begins)} to {local_iso(end.at_ms)}"
             + _around(source, first, end.seq)
         )
