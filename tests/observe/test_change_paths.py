@@ -124,3 +124,15 @@ async def test_a_strangers_page_and_a_full_log_change_nothing(
         full = await client.request(method, path, json=GPU)
         assert full.status_code == 503
     assert house.rig.log.position == position
+
+
+async def test_whoever_takes_the_last_replica_away_is_told(house: House) -> None:
+    house.rig.live("c", models=("rag",))
+    async with asked(house) as client:
+        assert "note" not in (await client.post("/replicas/a/drain")).json(), "b is there"
+        ejected = (await client.post("/replicas/c/eject")).json()["note"]
+        assert "the last replica in traffic for rag" in ejected
+        assert "still go there as a fallback" in ejected
+        assert "drain is what stops them" in ejected
+        drained = (await client.post("/replicas/c/drain")).json()["note"]
+        assert "for rag: 503 follows" in drained

@@ -58,3 +58,15 @@ def test_a_stall_and_its_end_are_a_line_each(rig: Rig, caplog: pytest.LogCapture
     assert lines[0][1].startswith(began)
     again = "replica a stalled no more: it generates tokens again, after 90 s without a token"
     assert lines[1][1] == again
+
+
+def test_a_drain_of_the_last_replica_of_a_model_says_whom_nobody_serves(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.router.listeners.append(HealthNotes(rig.state, "the log").listen)
+    rig.live("a", "b")
+    rig.live("c", models=("rag",))
+    rig.drain("a")
+    assert not [line for line in caplog.messages if "nobody" in line], "b serves it still"
+    rig.drain("c")
+    assert caplog.messages[-1] == "nobody serves rag: its whole pool is out of traffic"

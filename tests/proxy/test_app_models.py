@@ -165,3 +165,15 @@ async def test_what_is_listed_can_be_asked_for_up_to_the_longest_name() -> None:
         for name, status in ((longest, 200), (longest + "m", 404)):
             asked = json.dumps({"model": name, "messages": []}).encode()
             assert (await rig.ask(asked)).status == status
+
+
+async def test_a_body_that_is_not_called_json_is_told_so_and_not_to_name_a_model() -> None:
+    body = b'{"model":"m","messages":[]}'
+    models = (("m",), ("n",))
+    async with whole(always(lists("m")), always(lists("n")), models=models) as rig:
+        form = ("content-type: application/x-www-form-urlencoded",)
+        answer = await rig.ask(body, "/v1/chat/completions", "POST", headers=form)
+    assert answer.status == 400
+    said = json.loads(answer.body)["error"]["message"]
+    assert "content-type is not JSON (application/x-www-form-urlencoded)" in said
+    assert "application/json" in said

@@ -65,11 +65,19 @@ def test_a_session_is_found_by_its_digest_and_by_what_the_client_sent() -> None:
 
 def test_what_is_not_there_is_told_with_what_to_look_for() -> None:
     rig = Rig().live("a")
-    rig.do(Refuse(at_ms=rig.at_ms, request_id="gone", code="overloaded"))
-    with pytest.raises(NotFound, match="was never dispatched: it was refused, overloaded at"):
-        of(rig, "gone")
     with pytest.raises(NotFound, match="'gon' is no request and no session of the log"):
         of(rig, "gon")
+
+
+def test_a_refused_request_is_found_with_its_story() -> None:
+    rig = Rig().live("a")
+    rig.do(Refuse(at_ms=rig.at_ms, request_id="gone", code="rate_limited", model="m", key="team"))
+    found = look_up(Source(store_of(rig.log.entries)), "gone", (), None)
+    assert found["decisions"] == []
+    (told,) = found["refused"]
+    assert (told["client"], told["model"], told["key"]) == ("429 rate_limited", "m", "team")
+    assert told["place"] == f"r1/{rig.state.position}"
+    orjson.dumps(found)
 
 
 def test_only_the_newest_are_given_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

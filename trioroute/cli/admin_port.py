@@ -6,12 +6,16 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+import httpx
 
 from trioroute.settings.sources import ADMIN_TOKEN_VARIABLE
 
 ADMIN = "http://127.0.0.1:9090"
 TIMEOUT_S = 10.0
 UNAUTHORIZED = 401
+
+_BROKEN = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+"""Somebody is there, and it ends the connection or speaks something else than HTTP."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -55,10 +59,43 @@ def _trusting(ca_file: str | None) -> ssl.SSLContext:
 
 
 def no_answer(admin: str, error: Exception) -> str:
+    """What to say of ``error``, which may have no words of its own, and what to do about it."""
+    words = _words(error)
+    if _is_of_tls(error):
+        if "CERTIFICATE_VERIFY_FAILED" in words:
+            return (
+                f"the certificate of the admin port at {admin} is not trusted: {words}; name the "
+                "certificate of its authority, or its own, with --ca-file"
+            )
+        return f"no TLS with {admin}: {words}; if its admin port speaks none, write http://"
+    if admin.startswith("http:") and isinstance(error, _BROKEN):
+        return (
+            f"{admin} answered no HTTP: {words}; if its admin port speaks TLS, write https:// "
+            "and --ca-file with the certificate to trust"
+        )
     return (
-        f"no answer of an admin port at {admin}: {error}; start the router, or name its admin port "
+        f"no answer of an admin port at {admin}: {words}; start the router, or name its admin port "
         "with --admin"
     )
+
+
+def _words(error: BaseException) -> str:
+    """An error that wraps one without words says what that one says."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if str(seen):
+            return str(seen)
+        seen = seen.__cause__ or seen.__context__
+    return type(error).__name__
+
+
+def _is_of_tls(error: BaseException) -> bool:
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLError) or "SSL:" in str(seen):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
 
 
 def about_token(token_env: str) -> str:

@@ -6,11 +6,12 @@ from functools import partial
 from pathlib import Path
 
 from eventlog import LogError
+from eventlog.record import Record
 from trioroute.cli.replay_answer import Answer, Asked, shown_progress
 from trioroute.cli.replay_source import tell_lacking
 from trioroute.replay.clock import now_ms, parse_point
 from trioroute.replay.explain import tell, tell_all
-from trioroute.replay.find import last_decisions, numbers_of_request, parse_decision
+from trioroute.replay.find import OnlyRefused, last_decisions, numbers_of_request, parse_decision
 from trioroute.replay.histories import (
     decision_table,
     present_listed,
@@ -20,7 +21,9 @@ from trioroute.replay.histories import (
 )
 from trioroute.replay.moment import tell_moment
 from trioroute.replay.present import console_for, present_told
+from trioroute.replay.present_refused import present_refused
 from trioroute.replay.read import NotFound, Source
+from trioroute.replay.refused import tell_refused
 from trioroute.replay.session import read_secret, tell_session
 from trioroute.replay.told import DecisionRow, as_json
 
@@ -35,7 +38,10 @@ def decision_answer(source: Source, log: Path, asked: Asked) -> Answer:
 
 def request_answer(source: Source, log: Path, asked: Asked) -> Answer:
     with _lacking_told(source):
-        numbers = numbers_of_request(source, asked.what)
+        try:
+            numbers = numbers_of_request(source, asked.what)
+        except OnlyRefused as only:
+            return _refused_answer(source, only.rows)
         told = [one for stream in numbers for one in tell_all(source, stream, numbers[stream])]
 
     def show() -> None:
@@ -47,6 +53,16 @@ def request_answer(source: Source, log: Path, asked: Asked) -> Answer:
 
     data = [as_json(one) for one in told]
     return Answer(data, show, behind=partial(tell_lacking, source))
+
+
+def _refused_answer(source: Source, rows: Sequence[Record]) -> Answer:
+    told = [tell_refused(source, row) for row in rows]
+
+    def show() -> None:
+        for one in told:
+            present_refused(console_for(), one)
+
+    return Answer([as_json(one) for one in told], show, behind=partial(tell_lacking, source))
 
 
 @contextmanager

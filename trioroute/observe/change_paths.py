@@ -17,6 +17,7 @@ from trioroute.observe.changes import (
     NoSuchReplica,
     ReplicaExists,
 )
+from trioroute.observe.pools import last_note
 from trioroute.projections import State
 
 _VERB = re.compile(r"/replicas/(?P<name>.+)/(?P<verb>drain|undrain|eject)", re.DOTALL)
@@ -111,13 +112,18 @@ class ChangeOffice:
             )
         if verb == "eject" and self.state().health[name].stage != "EJECTED":
             return f"nothing was changed: it is {standing}, so no request goes there anyway"
+        if verb in ("drain", "eject"):
+            return last_note(self.state(), name, verb)
         return ""
 
     def _remove(self, name: str, why: str, *, now: bool) -> Answer:
         configured = self.changes.remove(name, why, now=now)
         told = self._told(name)
+        notes = [last_note(self.state(), name, "drain")]
         if configured:
-            told["note"] = "the configuration file still names it: a reload or restart adds it"
+            notes.append("the configuration file still names it: a reload or restart adds it")
+        if note := "; ".join(filter(None, notes)):
+            told["note"] = note
         return json_answer(told)
 
     def _told(self, name: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from trioroute.events import (
     ReplicaJoined,
     ReplicaLeft,
 )
-from trioroute.observe.pools import unserved
+from trioroute.observe.pools import lost_by, lost_words
 from trioroute.projections import Stalls, State
 from trioroute.router import Decided
 
@@ -51,6 +51,8 @@ class HealthNotes:
             elif isinstance(event, Draining):
                 word = "DRAINING" if event.on else "undrained"
                 logger.info("replica %s %s%s", event.replica, word, _who(event))
+                if event.on:
+                    self._nobody_left(event.replica)
             elif isinstance(event, ReplicaJoined):
                 logger.info(
                     "replica %s joined or changed: %s%s", event.replica, event.url, _who(event)
@@ -78,15 +80,17 @@ class HealthNotes:
             self._log,
             event.replica,
         )
+        self._nobody_left(event.replica)
+
+    def _nobody_left(self, replica: str) -> None:
+        """Whom nobody serves any more, as this replica is out of traffic."""
         if not self._state.anyone_routable():
             fleet = plural(len(self._state.fleet.replicas), "replica")
             logger.error("nobody is routable: the whole fleet (%s) is out of traffic", fleet)
             return
-        known = self._state.fleet.replicas.get(event.replica)
-        lost = [model for model in unserved(self._state) if known and model in known.models]
+        lost = lost_by(self._state, replica)
         if lost:
-            others = f" and {plural(len(lost) - 1, 'other model')}" if lost[1:] else ""
-            logger.error("nobody serves %s%s: its whole pool is out of traffic", lost[0], others)
+            logger.error("nobody serves %s: its whole pool is out of traffic", lost_words(lost))
 
 
 def _who(event: Draining | Ejected | ReplicaJoined | ReplicaLeft) -> str:

@@ -5,6 +5,7 @@ from itertools import chain, islice
 
 import attrs
 
+from trioroute.counted import plural
 from trioroute.observe.rows import MODELS_SHOWN, Row
 from trioroute.projections import State
 from trioroute.projections.measure import ROUTABLE
@@ -48,6 +49,34 @@ def pools(state: State, rows: Sequence[Row], at_ms: int) -> Iterator[Pool]:
 def unserved(state: State) -> list[str]:
     """The models that nobody serves now (``State.unserved``), ``MODELS_SHOWN`` at most."""
     return list(islice(state.unserved(), MODELS_SHOWN))
+
+
+def lost_by(state: State, replica: str) -> list[str]:
+    """The models of ``replica`` that nobody is in traffic for, once it is not."""
+    known = state.fleet.replicas.get(replica)
+    return [model for model in unserved(state) if known is not None and model in known.models]
+
+
+def lost_words(lost: Sequence[str]) -> str:
+    return f"{lost[0]} and {plural(len(lost) - 1, 'other model')}" if lost[1:] else lost[0]
+
+
+def last_note(state: State, replica: str, verb: str) -> str:
+    """What somebody should know who drained or ejected (``verb``) the last replica of a model; ""
+    where it was not."""
+    if replica not in state.fleet.replicas or state.standing(replica) in ROUTABLE:
+        return ""
+    lost = lost_by(state, replica)
+    if not lost:
+        return ""
+    note = f"it was the last replica in traffic for {lost_words(lost)}"
+    if verb == "drain":
+        pool = [one.name for model in lost for one in state.fleet.pool(model)]
+        fallback = any(state.standing(name) == "EJECTED" for name in pool)
+        then = "what is EJECTED gets its requests as a fallback" if fallback else "503 follows"
+        return f"{note}: {then} until one is back (undrain brings this one back)"
+    still = "requests still go there as a fallback (RULES 4 step 5)"
+    return f"{note}: {still}; drain is what stops them"
 
 
 def _pool(members: Sequence[Row], traffic: dict[str, int]) -> Pool:

@@ -7,7 +7,8 @@ import attrs
 
 from trioroute.projections import State
 from trioroute.proxy.bodies.facts import Nameless, Question, refused
-from trioroute.proxy.headers import RawHeaders
+from trioroute.proxy.body import is_json_type
+from trioroute.proxy.headers import RawHeaders, header_value
 from trioroute.proxy.paths import Route
 
 
@@ -35,12 +36,20 @@ class Intake:
         if found is None and self.method == "OPTIONS":
             found = next(iter(fleet.pools), None)
         if found is None:
-            raise refused(
-                "invalid_request",
-                "this router serves several models: name one in the field model; "
-                "GET /v1/models lists them",
-            )
+            raise refused("invalid_request", self._unnamed())
         return found
+
+    def _unnamed(self) -> str:
+        """A body of another content type is not looked into: its field model names nothing."""
+        kind = header_value(self.headers, b"content-type")
+        several = "this router serves several models"
+        form = kind is not None and kind.lower().startswith(b"multipart/")
+        if kind is not None and self.method == "POST" and not form and not is_json_type(kind):
+            return (
+                f"{several}, and content-type is not JSON ({kind.decode('latin-1')[:100]}), so the "
+                "field model was not read: send content-type: application/json"
+            )
+        return f"{several}: name one in the field model; GET /v1/models lists them"
 
     def _only_model(self) -> str | None:
         """It is "" while no replica has told its models."""

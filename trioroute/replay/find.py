@@ -28,6 +28,15 @@ HINT_ROWS = 5000
 REQUEST_ATTEMPTS_MAX = 50
 """A client may use an id again and again; the last decisions of it are told."""
 
+
+class OnlyRefused(NotFound):
+    """The request was never dispatched: ``rows`` are its refusals, the last one at the end."""
+
+    def __init__(self, text: str, rows: tuple[Record, ...]) -> None:
+        super().__init__(text)
+        self.rows = rows
+
+
 _DECISION = re.compile(r"(?:(?P<router>[^/]+)/)?(?P<number>[0-9]{1,18})\Z")
 _STEP = 200
 
@@ -99,22 +108,24 @@ def _nearest(source: Source, stream: str, number: int) -> list[str]:
 def numbers_of_request(source: Source, request_id: str) -> dict[str, list[int]]:
     """The decisions of a request, by stream; its last ones if they are very many.
 
-    Raises NotFound; a request that was refused without a decision is told in its text.
+    Raises NotFound; OnlyRefused for a request that was refused without a decision.
     """
     found: deque[tuple[str, int]] = deque(maxlen=REQUEST_ATTEMPTS_MAX)
-    refused = ""
+    refused: deque[Record] = deque(maxlen=REQUEST_ATTEMPTS_MAX)
+    code = ""
     words = {request_word(request_id): quoted(request_id)}
     for record in rows_with(source.reader, source.index, REQUEST, words):
         event = source.event(record)
         if isinstance(event, Dispatched) and event.request_id == request_id:
             found.append((record.stream, record.version))
         elif isinstance(event, Refused) and event.request_id == request_id:
-            refused = f"{event.code} at {local_iso(record.at_ms)}"
+            refused.append(record)
+            code = event.code
     if not found:
         if refused:
-            raise NotFound(
-                f"request {request_id!r} was never dispatched: it was refused, {refused}"
-            )
+            said = f"it was refused, {code} at {local_iso(refused[-1].at_ms)}"
+            text = f"request {request_id!r} was never dispatched: {said}"
+            raise OnlyRefused(text, tuple(refused))
         raise NotFound(
             f"no decision of request {request_id!r} is in the log; an id that is not "
             "[A-Za-z0-9._:-]{1,128} was replaced by the one in x-request-id"

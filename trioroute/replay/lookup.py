@@ -8,8 +8,9 @@ import attrs
 from eventlog.record import Record
 from trioroute.events import Dispatched, Refused
 from trioroute.policy.keys import digest_key
-from trioroute.replay.clock import local_iso
 from trioroute.replay.read import NotFound, Source, decision_name, quoted
+from trioroute.replay.refused import tell_refused
+from trioroute.replay.told import as_json
 from trioroute.row_index import newest_with, request_word, session_word
 
 FOUND_MAX = 50
@@ -17,6 +18,9 @@ FOUND_MAX = 50
 
 SEARCHED_MAX = 500_000
 """Rows that no index covers and a look passes by at most. Their index is made every 20,000 rows."""
+
+REFUSED_MAX = 3
+"""Refusals of one id that are told: each is folded to."""
 
 FIELDS = ("request_id", "model", "replica", "reason", "attempt")
 
@@ -26,7 +30,7 @@ class _Found:
     """What a look came by so far, newest first; ``whole`` False: older rows were not looked at."""
 
     rows: list[dict[str, Any]] = attrs.field(factory=list)
-    refused: str = ""
+    refused: list[Record] = attrs.field(factory=list)
     whole: bool = True
 
     def add(self, record: Record, event: Dispatched) -> None:
@@ -42,7 +46,8 @@ def look_up(
     source: Source, text: str, models: Collection[str], secret: bytes | None
 ) -> dict[str, Any]:
     """The newest decisions of the request ``text``, else of the session of that raw key (under one
-    of ``models``) or digest: ``{"decisions": [...], "complete": bool}``, newest first.
+    of ``models``) or digest: ``{"decisions": [...], "complete": bool}``, newest first; ``refused``
+    tells of a request that was never dispatched.
 
     Blocking; what it reads is bounded. Raises NotFound, CannotRead and what the reader raises.
     """
@@ -50,6 +55,9 @@ def look_up(
     if secret is not None:
         sessions += [digest_key(secret, "session", model, text) for model in models]
     found = _look(source, text, sessions)
+    if not found.rows and found.refused:
+        told = [as_json(tell_refused(source, row)) for row in found.refused]
+        return {"decisions": [], "refused": told, "complete": found.whole}
     if not found.rows:
         raise NotFound(_nothing(text, found))
     return {"decisions": found.rows, "complete": found.whole}
@@ -66,7 +74,8 @@ def _look(source: Source, text: str, sessions: Collection[str]) -> _Found:
             break
         event = source.event(record)
         if isinstance(event, Refused) and event.request_id == text:
-            found.refused = found.refused or f"{event.code} at {local_iso(record.at_ms)}"
+            if len(found.refused) < REFUSED_MAX:
+                found.refused.append(record)
         elif isinstance(event, Dispatched) and (
             event.request_id == text or event.session in sessions
         ):
@@ -78,8 +87,6 @@ def _look(source: Source, text: str, sessions: Collection[str]) -> _Found:
 
 
 def _nothing(text: str, found: _Found) -> str:
-    if found.refused:
-        return f"request {text!r} was never dispatched: it was refused, {found.refused}"
     said = (
         f"{text!r} is no request and no session of the log; a request is named by its "
         "x-request-id, a session by what the client sent or by its digest"

@@ -6,7 +6,19 @@ const foundRow = one => {
     element("code", one.request_id));
   return made;
 };
+/* A request that never went anywhere: what refused it, who was full or out then, what helps. */
+const showRefused = told => {
+  const one = told.refused[0];
+  const of = one.model ? ` for ${one.model}` : "";
+  const by = one.key ? ` of ${one.key}` : "";
+  at("sentence").textContent = `request${of}${by} got ${one.client}, never dispatched: ${one.cause}`;
+  const when = element("li", moment(one.at_ms));
+  when.append(` ${one.place}`);
+  const remedies = one.remedies.map(remedy => element("li", `remedy: ${remedy}`));
+  at("found").replaceChildren(when, ...remedies);
+};
 const showFound = told => {
+  if (told.refused) return showRefused(told);
   if (told.decisions.length === 1) return explain(...splitName(told.decisions[0].decision));
   const all = told.complete ? "all" : "the last";
   at("sentence").textContent = `${all} ${told.decisions.length} decisions, newest first:`;
