@@ -48,7 +48,7 @@ class Phases:
         for ended_ms in self.room.settle(at_ms):
             if not self.room.full_until_ms:
                 self.had_room()
-            self.turn(ended_ms, "")
+            self.turn(ended_ms)
 
     def normal(self, at_ms: int) -> bool:
         """Whether what ends now tells what is usual."""
@@ -62,7 +62,7 @@ class Phases:
         loads = loads_of(self.state, self.traffic.in_flight, at_ms, place) if anew else ()
         name, why = self._phase(at_ms)
         if name == OUTAGE:
-            self.turn(at_ms, place)
+            self.turn(at_ms)
             if anew:
                 self._short(at_ms, place, f"outage: {self.course.why}", loads)
             return
@@ -95,7 +95,7 @@ class Phases:
             at_ms = max(at_ms, after_ms)
             self.course.turn(at_ms if until_ms is None else min(at_ms, until_ms), name, why)
 
-    def turn(self, at_ms: int, place: str) -> None:
+    def turn(self, at_ms: int) -> None:
         name, why = self._phase(at_ms)
         if self.room.then and name != OUTAGE:
             self.room.goes_on(at_ms, name, why)

@@ -97,7 +97,7 @@ class Router:
         if self.phases.room.due(row[1]):
             self.phases.settle(row[1])
         if self.requests.move(row, normal=self.phases.normal(row[1])):
-            self.phases.turn(row[1], decision_name(self.stream, row[0]))
+            self.phases.turn(row[1])
 
     def take(self, record: Record, event: e.Event) -> None:
         at_ms = record.at_ms
@@ -117,7 +117,7 @@ class Router:
             if isinstance(event, e.Scraped):
                 self._slept(record, asleep)
                 self.phases.look(at_ms, self.place(record))
-            self.phases.turn(at_ms, self.place(record))
+            self.phases.turn(at_ms)
         self.before, self.last_ms = event, at_ms
 
     def finish(self, to_ms: int) -> tuple[Phase, ...]:
@@ -136,12 +136,12 @@ class Router:
 
     def _failed(self, record: Record, event: e.Failed) -> None:
         if self.requests.failed(record.at_ms, self.place(record), event):
-            self.phases.turn(record.at_ms, self.place(record))
+            self.phases.turn(record.at_ms)
 
     def _released(self, record: Record, event: e.Released) -> None:
         normal = self.phases.normal(record.at_ms)
         if self.requests.released(record.at_ms, self.place(record), event, normal=normal):
-            self.phases.turn(record.at_ms, self.place(record))
+            self.phases.turn(record.at_ms)
 
     def _orphaned(self, record: Record, event: e.Orphaned) -> None:
         self.traffic.orphan(self.stream, record.at_ms, event, self.silent_ms)
@@ -153,7 +153,7 @@ class Router:
         self.story.causes.support(decision_name(self.stream, self.run), line)
         freed = [self.requests.landed(number) for number in event.dispatches]
         if any(freed):
-            self.phases.turn(record.at_ms, self.place(record))
+            self.phases.turn(record.at_ms)
 
     def _refused(self, record: Record, event: e.Refused) -> None:
         self.traffic.refuse(record.at_ms, event)
