@@ -239,3 +239,23 @@ def test_the_list_leads_to_the_story_of_one(tmp_path: Path) -> None:
     story = data(log, "--request", one["request_id"])
     assert one["decision"] in [told["decision"] for told in story]
     assert run(log, "--last", "5", "--where", "model=m").exit_code == 2
+
+
+def test_a_status_is_that_which_the_client_got(tmp_path: Path) -> None:
+    rig = Rig().live("a")
+    slow = rig.go()
+    rig.finish(slow, "first_byte_timeout")
+    well = rig.pass_s(1).go()
+    rig.finish(well, ttfb_ms=74_000, duration_ms=75_000)
+    rig.do(c.Refuse(at_ms=rig.at_ms, request_id="late", code="overloaded", model="m"))
+    source, span = source_of(rig), (1, rig.at_ms)
+    for status, name in (
+        ("504", slow.event.request_id),
+        ("200", well.event.request_id),
+        ("503", "late"),
+    ):
+        found = list_requests(source, span, {"status": status}).requests
+        assert [row.request_id for row in found] == [name]
+    shown = run(written(tmp_path, rig), "--requests", "-1h").output
+    assert "first byte" in shown
+    assert "1 min 14 s" in shown

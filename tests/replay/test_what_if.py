@@ -14,13 +14,16 @@ from eventlog.snapshots import Snapshots
 from tests.replay.cut_logs import keep_snapshots, write_log
 from tests.replay.logs import naive_differences, played, source_of
 from tests.replay.rig import busy_day, changed, store_of
-from tests.rig import Rig
+from tests.rig import Rig, settings
+from trioroute.cli.what_if import answer
 from trioroute.events import Dispatched, Event
+from trioroute.policy.commands import Refuse
 from trioroute.policy.decide import arrive_of, decide
 from trioroute.projections import State
 from trioroute.replay.acting import ON_THE_CHOICE, idle, why_not
+from trioroute.replay.caveats import caveats
 from trioroute.replay.read import NotFound, Source
-from trioroute.replay.what_if import Exact, Onlooker, caveats, take_again
+from trioroute.replay.what_if import Exact, Onlooker, take_again
 from trioroute.replay.window import Window
 from trioroute.replay.within import Within
 from trioroute.settings import KNOWN_KEYS
@@ -249,3 +252,24 @@ def test_every_key_that_does_not_act_says_so() -> None:
             assert (why_not(key) is None) == (key in ON_THE_CHOICE)
     assert idle(["log.path", "policy.load"]) == ["log.path acts on no decision"]
     assert "log holds only the keys" in (why_not("pins.prefix_chars") or "")
+
+
+def test_refused_requests_are_said_to_be_left_out_and_values_are_those_of_the_span() -> None:
+    rig = Rig(settings(admission={"max_in_flight": 6})).live("a")
+    rig.finish(rig.go())
+    begin_ms = rig.pass_s(10).at_ms
+    rig.finish(rig.go())
+    for number in range(3):
+        refused = Refuse(at_ms=rig.at_ms, request_id=f"r{number}", code="overloaded", model="m")
+        rig.do(refused)
+    end_ms = rig.at_ms
+    rig.pass_s(10).configure(settings(admission={"max_in_flight": 8}))
+    rig.finish(rig.go())
+    entries = rig.log.entries
+    changes: dict[str, object] = {"admission.max_in_flight": "12"}
+    told = answer(source_of(entries), changes, lambda *_: None, Within(begin_ms, end_ms))
+    assert told.changes[0].recorded == "6"
+    (note,) = [one for one in told.notes if "left out" in one]
+    assert note.startswith("3 requests refused in this time (overloaded 3) are left out")
+    whole = answer(source_of(entries), changes, lambda *_: None)
+    assert whole.changes[0].recorded == "6, then 8"

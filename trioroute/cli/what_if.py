@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 
 from trioroute.events import InForce
 from trioroute.replay.acting import idle
+from trioroute.replay.caveats import caveats, left_out
 from trioroute.replay.present_what_if import Changed, WhatIf
 from trioroute.replay.read import BadQuestion, Source
 from trioroute.replay.rest import simulate_rest
 from trioroute.replay.setting_words import setting_words
-from trioroute.replay.what_if import caveats, take_again
+from trioroute.replay.what_if import Exact, take_again
 from trioroute.replay.window import Window
 from trioroute.replay.within import ALL, Within
 from trioroute.settings import SettingsError, with_changes
@@ -36,6 +37,14 @@ def read_changes(texts: Sequence[str]) -> dict[str, object]:
     return changes
 
 
+def _recorded(exact: Exact, key: str) -> str:
+    """What was in force for the requests of the span, one value after the other."""
+    seen = exact.settings_seen or [exact.settings]
+    values = [setting_words(one, key) for one in seen]
+    told = [one for at, one in enumerate(values) if at == 0 or values[at - 1] != one]
+    return ", then ".join(told)
+
+
 def answer(source: Source, changes: dict[str, object], told: Told, within: Within = ALL) -> WhatIf:
     """Both parts of the answer, for the decisions of a span. Raises BadQuestion, CannotRead,
     NotFound where there is none."""
@@ -51,16 +60,14 @@ def answer(source: Source, changes: dict[str, object], told: Told, within: Withi
         )
     except SettingsError as error:
         raise BadQuestion("; ".join(str(problem) for problem in error.problems)) from None
-    in_force, changed = exact.settings, with_changes(exact.settings, changes)
+    changed = with_changes(exact.settings, changes)
     return WhatIf(
         changes=tuple(
-            Changed(
-                key=key, recorded=setting_words(in_force, key), changed=setting_words(changed, key)
-            )
+            Changed(key=key, recorded=_recorded(exact, key), changed=setting_words(changed, key))
             for key in changes
         ),
         within=None if within == ALL else within,
-        notes=(*idle(changes), *caveats(exact, changes)),
+        notes=(*idle(changes), *caveats(exact, changes), *left_out(exact)),
         exact=exact,
         rest=simulate_rest(window, changes, told),
     )

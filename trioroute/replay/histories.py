@@ -73,7 +73,8 @@ def present_listed(console: Console, told: Listed) -> None:
     say(console, f"{found}, {between}{chosen}", "bold")
     keyed = any(row.key is not None for row in told.requests)
     columns = ["request", "decision", "replica", "reason", "model", *(["key"] if keyed else [])]
-    made = table(time_heading(), *columns, "its client got" if each == "request" else "ended")
+    columns += ["first byte", "its client got" if each == "request" else "ended"]
+    made = table(time_heading(), *columns)
     for column in made.columns[:-1]:
         column.no_wrap, column.overflow = True, "ellipsis"
     for row in told.requests:
@@ -85,6 +86,7 @@ def present_listed(console: Console, told: Listed) -> None:
             row.reason,
             Text(row.model or ""),
             *([Text(row.key or "")] if keyed else []),
+            _first_byte(row),
             _got(row) if each == "request" else _ended(row),
         )
     console.print(made)
@@ -96,6 +98,10 @@ def present_listed(console: Console, told: Listed) -> None:
 def _went(row: RequestRow) -> str:
     """Where its attempts went, in order."""
     return ", ".join((*row.tried, *([row.replica] if row.replica is not None else [])))
+
+
+def _first_byte(row: RequestRow) -> str:
+    return "" if row.end is None or row.end.ttfb_ms is None else span(row.end.ttfb_ms)
 
 
 def _got(row: RequestRow) -> str:

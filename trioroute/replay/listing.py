@@ -24,7 +24,7 @@ AROUND_MS = 60_000
 ENDS_ROWS = 200_000
 """So many rows after the span are looked at for the ends of its requests."""
 
-FIELDS = ("model", "replica", "key", "session", "reason", "outcome", "attempt")
+FIELDS = ("model", "replica", "key", "session", "reason", "outcome", "attempt", "status")
 """What requests may be chosen by."""
 
 OUTCOMES = tuple(dict.fromkeys((*get_args(Outcome), "failed", "refused", "running")))

@@ -215,6 +215,9 @@ class Lives:
             self._keep(attrs.evolve(life.rows[-1], outcome=outcome, client=client))
 
     def _keep(self, row: RequestRow) -> None:
+        wanted = self.wanted.where.get("status")
+        if wanted is not None and wanted != _status(row):
+            return
         if len(self.rows) < ROWS_MAX:
             self.rows.append(row)
         else:
@@ -234,6 +237,13 @@ def _got(life: _Life) -> tuple[str, str | None]:
         return "refused", refused_words(life.refused)
     end = last.end
     return last.outcome, None if end is None else _client(end)
+
+
+def _status(row: RequestRow) -> str | None:
+    """The HTTP status that its client got, or of an attempt that of its replica; None: none."""
+    if row.client is not None and (first := row.client[:3]).isdigit():
+        return first
+    return None if row.end is None or row.end.status is None else str(row.end.status)
 
 
 def _client(end: End) -> str:

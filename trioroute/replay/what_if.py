@@ -10,11 +10,11 @@ from typing import Literal
 import attrs
 
 from eventlog.record import Record
-from trioroute.events import Configured, Dispatched, Event, InForce
+from trioroute.events import Configured, Dispatched, Event, InForce, Refused
 from trioroute.policy.commands import Arrive
 from trioroute.policy.decide import arrive_of, decide
 from trioroute.policy.explain import Step, explain
-from trioroute.policy.policies import POLICIES, chooser_in_force
+from trioroute.policy.policies import chooser_in_force
 from trioroute.policy.select import Choice
 from trioroute.projections import State
 from trioroute.replay.clock import local_iso
@@ -30,6 +30,9 @@ Kind = Literal["replica", "reason", "pins", "weight"]
 KINDS: tuple[Kind, ...] = ("replica", "reason", "pins", "weight")
 """How a decision differs: another replica (or none), the same for another reason, the same choice
 with other pin events, or nothing but the weight."""
+
+SETTINGS_MAX = 100
+"""Changes of settings in a span that are told."""
 
 WARM_ROWS = 10_000
 """So many rows before those that are asked about are shown to the onlooker: requests that warm a
@@ -83,8 +86,10 @@ class Cause:
 @attrs.define
 class Exact:
     """What was counted. ``unproved`` decisions come out otherwise today without any change, so
-    nothing can be said of them; ``kinds`` counts the others that differ. ``settings`` are the last
-    that were in force; ``begin_ms`` and ``end_ms`` are the times of the first and the last row."""
+    nothing can be said of them; ``kinds`` counts the others that differ, ``refusals`` the requests
+    that were refused, by code: they are no decisions. ``settings_seen`` met requests, in order;
+    ``settings`` are the last that were in force; ``begin_ms`` and ``end_ms`` are the
+    times of the first and the last row."""
 
     begin_ms: int = 0
     end_ms: int = 0
@@ -94,8 +99,16 @@ class Exact:
     kinds: dict[Kind, int] = attrs.field(factory=lambda: dict.fromkeys(KINDS, 0))
     causes: dict[str, Cause] = attrs.field(factory=dict)
     first: FirstDifference | None = None
+    refusals: dict[str, int] = attrs.field(factory=dict)
+    settings_seen: list[InForce] = attrs.field(factory=list)
     policies: dict[str, None] = attrs.field(factory=dict)
     settings: InForce = attrs.field(factory=InForce)
+
+    def saw(self, settings: InForce) -> None:
+        """Settings that a request met, the first ones; the same object means the same."""
+        seen = self.settings_seen
+        if (not seen or seen[-1] is not settings) and len(seen) < SETTINGS_MAX:
+            seen.append(settings)
 
     @property
     def differ(self) -> int:
@@ -134,6 +147,10 @@ class _Again:
         found.events += 1
         if type(event) is Dispatched:
             self._decision(record, event)
+            found.saw(self.past.state.settings)
+        elif type(event) is Refused:
+            found.refusals[event.code] = found.refusals.get(event.code, 0) + 1
+            found.saw(self.past.state.settings)
         self.show(record, event)
         found.settings = self.past.state.settings
 
@@ -258,23 +275,3 @@ def take_again(
 def _past(source: Source, record: Record) -> Past:
     """Of the first row that is kept: what a snapshot tells where older ones were retired."""
     return Past(record.stream) if record.version == 1 else source.past_before(record)
-
-
-def caveats(found: Exact, changes: Mapping[str, object]) -> list[str]:
-    """What another policy cannot know from a log that was written under this one."""
-    said: list[str] = []
-    wanted = changes.get("policy.name")
-    recorded = [name for name in found.policies if name != wanted]
-    if wanted not in POLICIES or not recorded:
-        return said
-    if wanted == "least-work":
-        said.append(
-            "the log was written under soft-sticky and holds no prompt blocks: in the exact part "
-            "least-work takes every prompt as nowhere cached; that it makes no pins is not counted"
-        )
-    else:
-        said.append(
-            "the log was written under least-work, which makes no pins: in the exact part "
-            "soft-sticky finds none; that it would make some is not counted"
-        )
-    return said
