@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable
 
 NS_PER_MS = 1_000_000
+HELD_UP_MS = 500
+"""What comes so late past its time was held up with the router itself (paused, starved): limits of
+time do not run meanwhile, for nobody had a chance to be in time."""
 
 
 def running_clock() -> Callable[[], int]:

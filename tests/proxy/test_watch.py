@@ -7,9 +7,9 @@ import pytest
 import trio
 
 from tests.rig import settings
+from trioroute.clock import HELD_UP_MS
 from trioroute.events import InForce
 from trioroute.proxy.watch import (
-    HELD_UP_MS,
     LOOK_EVERY_MAX_MS,
     LOOK_EVERY_MIN_MS,
     Limit,

@@ -259,11 +259,11 @@ class AttemptRun(Attempt):
             await self._log_stalled()
             return
         if limit == "client_stall":
-            ending.settle("client_stall", "timeout", "client")
+            ending.settle_unless_settled("client_stall", "timeout", "client")
             raise BrokenEnding
         blame: Blame = "router" if limit == "total" else "replica"
         if relay is not None and relay.began:
-            ending.settle("idle_timeout", "timeout", blame)
+            ending.settle_unless_settled("idle_timeout", "timeout", blame)
             await relay.break_off(f"the response ran into the router's {limit} limit")
         elif limit == "stream_grace":
             silent = "it refuses connections and sent no byte for eject.stream_grace"

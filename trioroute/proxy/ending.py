@@ -33,10 +33,14 @@ class Ending:
         self.blame = blame
         self.settled = True
 
+    def settle_unless_settled(self, outcome: Outcome, cause: Cause, blame: Blame) -> None:
+        """What the answer said before stays how it ended."""
+        if not self.settled:
+            self.settle(outcome, cause, blame)
+
     def failed(self) -> None:
         """An exception of the router's own ended it, if nothing else was settled."""
-        if not self.settled:
-            self.settle("unknown", "none", "router")
+        self.settle_unless_settled("unknown", "none", "router")
 
     def cancelled(self, *, client_gone: bool, stalled: bool) -> None:
         """The task was cancelled before anything else was settled.

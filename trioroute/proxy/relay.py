@@ -22,7 +22,8 @@ TOLD_MAX = 64 * 1024
 
 class Relay:
     """Relays one response of an attempt. ``first`` is to be set before ``run``; ``began``: the
-    head may have reached the client; ``tells_events``: the answer is events that can be read."""
+    head may have reached the client; ``ended``: its last byte may have; ``tells_events``: the
+    answer is events that can be read."""
 
     def __init__(self, attempt: Attempt, response: Answer) -> None:
         self._attempt = attempt
@@ -36,6 +37,7 @@ class Relay:
         self._readable = attempt.readable
         self.tells_events = response.status == 200 and attempt.event_stream and attempt.readable
         self.began = False
+        self.ended = self._empty_end = False
         self._headers = to_client(
             response.headers,
             [(b"x-request-id", attempt.passage.request_id.encode("ascii")), *attempt.own_headers()],
@@ -56,10 +58,7 @@ class Relay:
             while chunk is not None:
                 following = await next_chunk(stream) if stream.complete else None
                 last = stream.complete and following is None and not self._cut(chunk)
-                watched.enter("client_stall", self._now_ms())
-                await self._send(
-                    {"type": "http.response.body", "body": chunk, "more_body": not last}
-                )
+                await self._tell(chunk, last)
                 tap.feed(chunk)  # not of a chunk that was not told
                 watched.enter("idle", self._now_ms())
                 if following is None and not last:
@@ -67,7 +66,7 @@ class Relay:
                     if following is None:
                         if self._cut():
                             raise UpstreamError("fin", "in the middle of an event", sent=True)
-                        await self._send({"type": "http.response.body", "body": b""})
+                        await self._tell(b"", True)
                 chunk = following
             self._settle_whole()
         except UpstreamError as error:
@@ -76,8 +75,16 @@ class Relay:
         finally:
             # The official client hangs up at [DONE], or at an error event, often before the replica
             # ends the body: then the answer, not the hang-up, is how it ended.
-            if not ending.settled and watched.phase == "idle" and self._last_word_was_told():
+            told = watched.phase == "idle" or self._empty_end
+            if not ending.settled and told and self._last_word_was_told():
                 self._settle_whole()
+
+    async def _tell(self, chunk: bytes, last: bool) -> None:
+        if last and self._outlet is None:  # hypercorn may be cancelled behind the end
+            await self._attempt.heed_limits()
+        self._watched.enter("client_stall", self._now_ms())
+        self.ended, self._empty_end = last, last and not chunk
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": not last})
 
     async def _following(self, stream: UpstreamStream) -> bytes | None:
         """The next chunk that is for this task: the pump passes on those that are like the last."""
@@ -173,11 +180,12 @@ class Relay:
         """End what began as broken: an error event where one can be read, then no clean end.
 
         Under a Content-Length an event could fill up the body so that it looks complete; behind a
-        chunk that is with the client in part it would be read as the rest of that chunk.
+        chunk that is with the client in part it would be read as the rest of that chunk. Behind a
+        ``[DONE]`` nobody reads one.
         """
         tap = self._attempt.ending.tap
         torn = self._outlet is not None and self._outlet.torn
-        mute = torn or self._response.header(b"content-length") != b""
+        mute = torn or self.ended or self._response.header(b"content-length") != b"" or tap.done()
         if self._event_stream and self._readable and not mute and tap.error_at_end() is None:
             border = b"" if tap.at_event_border() or not tap.bytes else b"\n\n"
             event = border + error_event("upstream_cut", message, 502)

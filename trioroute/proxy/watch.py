@@ -9,13 +9,11 @@ from typing import Literal
 import attrs
 import trio
 
+from trioroute.clock import HELD_UP_MS
 from trioroute.events import InForce
 
 Phase = Literal["first_byte", "idle", "client_stall", "log"]
 Limit = Literal["first_byte", "idle", "client_stall", "log", "total", "stream_grace"]
-
-HELD_UP_MS = 500
-"""A look this late: the router was held up (paused, starved), as ``scrape.fetch`` has it too."""
 
 LOOK_EVERY_MIN_MS = 20
 LOOK_EVERY_MAX_MS = 500

@@ -16,6 +16,7 @@ import httpx
 import orjson
 import trio
 
+from trioroute.clock import HELD_UP_MS
 from trioroute.events import MODEL_NAME_MAX
 from trioroute.events.words import Cause
 from trioroute.scrape.causes import cause_of, own_fault
@@ -31,7 +32,7 @@ MODELS_MAX = 1000
 STEP_BYTES = 16 * 1024
 """A page is scanned in steps of this size, others run in between (worst case 3 ms a step)."""
 
-LATE_S = 0.5
+LATE_S = HELD_UP_MS / 1000
 """A limit that strikes this long past its time: the router was held up, not the replica."""
 
 NO_METRICS_PAGE = frozenset({404, 405, 501})

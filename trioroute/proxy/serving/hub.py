@@ -7,6 +7,7 @@ from email.utils import formatdate
 import attrs
 import trio
 
+from trioroute.clock import HELD_UP_MS
 from trioroute.proxy.serving.hangup import HangupWatch
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.parser import headers_within
@@ -55,6 +56,8 @@ class Hub:
         )
         self._tick_s = max(0.01, min(MAX_SWEEP_S, shortest / 4))
         self._next_sweep_s = trio.current_time() + self._tick_s
+        self.held_up_s = 0.0
+        """How long the router itself stood still, all told: for limits that outlive one wait."""
         self._wires: set[Wire] = set()
         self._idle: set[Wire] = set()
         self._told_s = float("-inf")
@@ -125,11 +128,20 @@ class Hub:
         """
         while True:
             now_s = trio.current_time()
+            self._forgive(now_s - self._next_sweep_s)
             self._next_sweep_s = now_s + self._tick_s
             for wire in [wire for wire in self._wires if wire.deadline <= now_s]:
                 wire.expire()
             self._renew_date()
             await trio.sleep(self._tick_s)
+
+    def _forgive(self, late_s: float) -> None:
+        """While the router stood still no client had a chance to be in time (as ``proxy.watch``);
+        only what nobody waits for, an idle connection, grew old."""
+        if late_s * 1000 >= HELD_UP_MS:
+            self.held_up_s += late_s
+            for wire in self._wires - self._idle:
+                wire.deadline += late_s
 
     async def drain_after(self, drain: trio.Event | None, shutdown: trio.Event) -> None:
         """At both: idle connections close. From the first on: busy ones after their response.

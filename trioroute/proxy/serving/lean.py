@@ -221,14 +221,15 @@ class LeanConnection:
         return chunks.body()
 
     async def _read_body_bytes(self, pace: Pace, wanted: int) -> bytes:
-        wire = self._wire
-        wire.deadline = pace.deadline
+        wire, hub = self._wire, self._hub
+        wire.deadline, held_up_s = pace.deadline, hub.held_up_s
         try:
             data = await wire.read_on(wanted)
         except trio.ClosedResourceError:
             raise Refusal(408, "request_timeout", pace.too_slow()) from None
         finally:
             wire.deadline = float("inf")
+        pace.deadline += hub.held_up_s - held_up_s
         pace.brought(len(data), trio.current_time())
         return data
 
