@@ -17,6 +17,7 @@ HTTP = "trioroute/proxy/HTTP.md"
 REPLAY = "trioroute/replay/REPLAY.md"
 EVENTLOG = "eventlog/README.md"
 LOG = "trioroute/events/LOG.md"
+ENGINE = "trioroute/engine/ENGINE.md"
 ENGINES = "trioroute/scrape/ENGINES.md"
 DISCOVERY = "trioroute/discovery/DISCOVERY.md"
 ALL = (
@@ -32,6 +33,7 @@ ALL = (
     EVENTLOG,
     LOG,
     DISCOVERY,
+    ENGINE,
     ENGINES,
 )
 

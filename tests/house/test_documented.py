@@ -19,6 +19,7 @@ from tests.house.source import ROOT, fail_with, within
 from trioroute.cli.log.root import COMMANDS as LOG_COMMANDS
 from trioroute.cli.log.root import log_group
 from trioroute.cli.root import COMMANDS, main
+from trioroute.engine.faults import Faults
 from trioroute.events import Reading, words
 from trioroute.events.codec import KINDS
 from trioroute.events.flat import defaults_of
@@ -126,6 +127,11 @@ def test_columns_views_and_queries_of_the_page_are_those_of_a_log(tmp_path: Path
 
 def columns_of(log: sqlite3.Connection, table: str) -> list[str]:
     return [column[0] for column in log.execute(f"SELECT * FROM {table} LIMIT 0").description]
+
+
+def test_every_fault_of_the_simulated_replica_is_in_its_table_and_no_other() -> None:
+    (rows,) = pages.tables(pages.section(pages.page(pages.ENGINE), "Faults"))
+    assert [row[0].strip("`") for row in rows] == [field.name for field in attrs.fields(Faults)]
 
 
 @pytest.mark.parametrize("where", pages.ALL)

@@ -47,7 +47,7 @@ def _request_words(
         case e.Released():
             words = end_words(event.outcome, event.cause, event.blame, event.status)
             first = f", first byte after {span(event.ttfb_ms)}" if event.ttfb_ms is not None else ""
-            return f"{event.dispatch} ended: {words}{first}, took {span(event.duration_ms)}"
+            return f"attempt {event.dispatch} ended: {words}{first}, took {span(event.duration_ms)}"
         case e.Refused():
             return f"{event.request_id} refused: {event.code}"
         case e.Orphaned():
