@@ -15,12 +15,12 @@ from tests.replay.rig import written_log as written
 from tests.replay.test_command import data, run
 from tests.rig import Rig
 from trioroute.policy import explain
-from trioroute.replay import compare, told
+from trioroute.replay import compare, refused, told
 from trioroute.replay.incident import told as incident
 
 CLASSES: dict[str, type] = {
     name: cls
-    for module in (told, incident, explain, compare)
+    for module in (told, incident, explain, compare, refused)
     for name, cls in vars(module).items()
     if isinstance(cls, type)
     and attrs.has(cls)
