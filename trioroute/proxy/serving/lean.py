@@ -23,7 +23,7 @@ from trioroute.proxy.serving.hub import Headers, Hub
 from trioroute.proxy.serving.pace import Pace
 from trioroute.proxy.serving.parser import RequestHead, check_unfinished, parse_head, too_large_head
 from trioroute.proxy.serving.refusal import FAILED, NO_WEBSOCKET, Refusal
-from trioroute.proxy.serving.refusing import refuse
+from trioroute.proxy.serving.refusing import linger, refuse
 from trioroute.proxy.serving.wire import ClientGone, Wire
 
 logger = logging.getLogger("trioroute.proxy")
@@ -62,6 +62,8 @@ class LeanConnection:
         try:
             with self._scope:
                 taken_over = await self._serve()
+            if not taken_over and self._may_lose_its_end():
+                await linger(self._hub, wire)
         except Refusal as refusal:
             self._exchange = None
             await refuse(self._hub, wire, refusal, self._asked)
@@ -79,6 +81,13 @@ class LeanConnection:
         """A body that only the end of the connection ends must not end politely when broken."""
         exchange = self._exchange
         return exchange is not None and exchange.until_close and not exchange.complete
+
+    def _may_lose_its_end(self) -> bool:
+        """Whether a close now could reset away what the client has not taken yet."""
+        exchange, wire = self._exchange, self._wire
+        if exchange is None or not exchange.started or wire.client.gone or self._half_done():
+            return False
+        return bool(self._buffer) or wire.unsettled()
 
     async def _serve(self) -> bool:
         """Returns True when the connection is to go to hypercorn, bytes in `_buffer` included."""

@@ -1,4 +1,4 @@
-"""How a connection is told no: the answer leaves, and arrives."""
+"""How a connection is told no, or closed behind an answer: what was said leaves, and arrives."""
 
 import os
 from contextlib import suppress
@@ -11,31 +11,39 @@ from trioroute.proxy.serving.wire import ClientGone, Wire
 
 LINGER_S = 10.0
 LINGER_BYTES = 256 * 1024 * 1024
+ENDING_BYTES = 1024 * 1024
 
 
 async def refuse(hub: Hub, wire: Wire, refusal: Refusal, asked: Headers | bytes) -> None:
-    """Answer, then read on for a while: a close with unread bytes would reset the answer away.
-
-    RFC 9112 section 9.6. Bounded by LINGER_S and LINGER_BYTES. ``asked`` is what is known of the
-    head of the request.
-    """
+    """Answer, then ``linger``. ``asked`` is what is known of the head of the request."""
     hub.refused(refusal.code)
     if refusal in MIXED_UP:
         with suppress(OSError):  # it is gone
             hub.tell(f"{refusal.message} ({wire.stream.socket.getpeername()[0]})")
     try:
         await wire.write((hub.addressed(refusal, asked).response(),))
-        wire.finish_writing()
-        hub.set_idle(wire, True)  # a shutdown need not wait for this
-        wire.deadline = hub.deadline(LINGER_S)
-        left = LINGER_BYTES
+    except (ClientGone, trio.ClosedResourceError):
+        return
+    await linger(hub, wire)
+
+
+async def linger(hub: Hub, wire: Wire) -> None:
+    """Say that nothing more comes, and read on for a while: a close with unread bytes would reset
+    the answer away.
+
+    RFC 9112 section 9.6. Bounded by LINGER_S and LINGER_BYTES; at the end of a shutdown only what
+    is here is read.
+    """
+    wire.finish_writing()
+    hub.set_idle(wire, True)  # a shutdown need not wait for this
+    wire.deadline = hub.deadline(LINGER_S)
+    left = ENDING_BYTES if hub.ending else LINGER_BYTES
+    with suppress(trio.ClosedResourceError):
         while left > 0:
-            data = await wire.read()
+            data = wire.read_now() if hub.ending else await wire.read()
             if not data:
                 return
             left -= len(data)
-    except (ClientGone, trio.ClosedResourceError):
-        return
 
 
 def turn_away(hub: Hub, stream: trio.SocketStream, *, secure: bool) -> None:

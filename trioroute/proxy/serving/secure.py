@@ -103,7 +103,7 @@ class SecureWire(Wire):
 
     def read_now(self) -> bytes:
         """As Wire."""
-        return self._opened_now(READ_BYTES)
+        return super().read_now() if self._draining else self._opened_now(READ_BYTES)
 
     def _opened_now(self, most: int) -> bytes:
         data = self._records.opened(most)

@@ -5,9 +5,11 @@ a wrapper per call, which is a third of a small request's time; this class waits
 the kernel has nothing to give or no room to take.
 """
 
+import fcntl
 import os
 import socket
 import struct
+import termios
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -21,6 +23,9 @@ JOIN_BYTES = 16 * 1024
 CALLS_PER_CHECKPOINT = 16
 SHARE_BYTES = 32 * 1024
 """Of a body that is here already, taken for a call each: 512 KiB, up to 1 ms, before others run."""
+
+QUEUES = (termios.FIONREAD, termios.TIOCOUTQ)
+"""Of a socket, as tcp(7) has them: SIOCINQ and SIOCOUTQ."""
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -184,6 +189,13 @@ class Wire:
             self.stream.socket.shutdown(socket.SHUT_WR)
         except OSError:
             self.client.gone = True
+
+    def unsettled(self) -> bool:
+        """Whether bytes wait in the kernel: unread ones here, or sent ones for the client's ack."""
+        try:
+            return any(fcntl.ioctl(self.fd, queue, bytes(4)) != bytes(4) for queue in QUEUES)
+        except OSError:
+            return False
 
     def close(self, *, reset: bool = False) -> None:
         """Close the socket. `reset`: by RST, where a plain end would look like a complete body."""
