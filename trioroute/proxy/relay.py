@@ -120,6 +120,7 @@ class Relay:
             return
         await self._attempt.heed_limits()  # behind it the client is promised a whole answer
         self.began = True
+        self._watched.enter("client_stall", self._now_ms())
         status = self._response.status
         await self._send(
             {"type": "http.response.start", "status": status, "headers": self._headers}

@@ -19,11 +19,14 @@ from trioroute.proxy.serving.hangup import EXTENSION, Client
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.pace import Pace
 from trioroute.proxy.serving.refusal import FAILED, NO_WEBSOCKET, Refusal
+from trioroute.proxy.serving.wire import ClientGone
 
 logger = logging.getLogger("trioroute.proxy")
 
 HOP_BY_HOP = frozenset((b"transfer-encoding", b"keep-alive", b"proxy-connection", b"upgrade"))
 DRAIN_S = 10.0
+BEHIND_S = 1.0
+"""An application that keeps ``client_stall_ms`` itself may do it first, and say what it means."""
 
 
 class GuardedApp:
@@ -40,6 +43,7 @@ class GuardedApp:
         self._undelivered = undelivered
         self._app = app
         self._break_stream = break_stream
+        self._limit_s = hub.limits.client_stall_ms / 1000 + BEHIND_S
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one scope: http by the application, lifespan and websocket here."""
@@ -66,16 +70,19 @@ class GuardedApp:
             body = await self._read_body(receive)
         except Refusal as refusal:
             self._hub.refused(refusal.code)
-            await _answer(send, self._hub.addressed(refusal, scope["headers"]))
+            await self._answer(send, self._hub.addressed(refusal, scope["headers"]))
             await _drain(receive)
             return
         if body is None:
             return
         client = Client()
         scope["extensions"][EXTENSION] = client
-        session = GuardedExchange(body, send, scope["http_version"] == "2", self._hub.date_line)
+        is_h2 = scope["http_version"] == "2"
+        session = GuardedExchange(body, send, client, self._hub.date_line, is_h2)
+        session.limit_s = self._limit_s
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
+            session.scope = nursery.cancel_scope
             nursery.start_soon(self._watch, receive, session, client, nursery.cancel_scope)
             try:
                 await self._app(scope, session.receive, session.send)
@@ -129,6 +136,8 @@ class GuardedApp:
             logger.error(
                 "the application failed on %s %r", scope["method"], scope["path"], exc_info=failure
             )
+        if session.stalled:
+            await self._break_stream(session.raw_send)
         if session.complete or gone:
             return
         if failure is None:
@@ -136,14 +145,27 @@ class GuardedApp:
         if session.started or on_purpose:
             await self._break_stream(session.raw_send)
         else:
-            await _answer(session.raw_send, self._hub.addressed(FAILED, scope["headers"]))
+            await self._answer(session.raw_send, self._hub.addressed(FAILED, scope["headers"]))
+
+    async def _answer(self, send: Send, refusal: Refusal) -> None:
+        with trio.move_on_after(self._limit_s) as waiting:
+            await _answer(send, refusal)
+        if waiting.cancelled_caught:
+            await self._break_stream(send)
 
 
 class GuardedExchange:
     """Receive and send for one call of the application, on hypercorn's messages."""
 
-    def __init__(self, body: bytes, send: Send, is_h2: bool, date_line: bytes) -> None:
+    def __init__(
+        self, body: bytes, send: Send, client: Client, date_line: bytes, is_h2: bool
+    ) -> None:
         self.raw_send = send
+        self.client = client
+        self.scope: trio.CancelScope | None = None
+        """To be cancelled with a client that takes nothing for ``limit_s``."""
+        self.limit_s = float("inf")
+        self.stalled = False
         self.started = False
         self.complete = False
         self._body: bytes | None = body
@@ -174,8 +196,15 @@ class GuardedExchange:
             return
         last = not message.get("more_body", False)
         if last:
-            self.complete = True  # before the wait: a hang-up from here on interrupts nothing
-        await self.raw_send(message)
+            self.complete = True  # before the wait: a hang-up behind it interrupts nothing
+        with trio.move_on_after(self.limit_s) as waiting:
+            await self.raw_send(message)
+        if waiting.cancelled_caught:
+            self.stalled = self.client.gone = True
+            if self.scope is not None:
+                self.scope.cancel()
+            await trio.lowlevel.checkpoint()
+            raise ClientGone
 
 
 async def _answer(send: Send, refusal: Refusal, kind: str = "http.response") -> None:

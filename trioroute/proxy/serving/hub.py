@@ -45,8 +45,6 @@ class Hub:
         self.ending = False
         """No request is waited for."""
         self.watch = HangupWatch()
-        self.stock_connections = 0
-        """Connections served by hypercorn's own class."""
         self.date_line = b""
         shortest = min(
             limits.keep_alive_s,
@@ -67,7 +65,7 @@ class Hub:
     @property
     def full(self) -> bool:
         """Whether one more connection would be over the limit."""
-        return len(self._wires) + self.stock_connections >= self.limits.max_connections
+        return len(self._wires) >= self.limits.max_connections
 
     def add(self, wire: Wire) -> None:
         """Take care of a connection until `remove`."""

@@ -28,7 +28,7 @@ from trioroute.proxy.serving.wire import ClientGone, Wire
 
 logger = logging.getLogger("trioroute.proxy")
 
-HandOver = Callable[[trio.SocketStream, bytes], Awaitable[None]]
+HandOver = Callable[[Wire, bytes], Awaitable[None]]
 H2_PREFACE_HEAD = b"PRI * HTTP/2.0\r\n\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -75,7 +75,7 @@ class LeanConnection:
             if not taken_over:
                 wire.close(reset=self._half_done())
         if taken_over and self._hand_over is not None:
-            await self._hand_over(wire.stream, self._buffer)
+            await self._hand_over(wire, self._buffer)
 
     def _half_done(self) -> bool:
         """A body that only the end of the connection ends must not end politely when broken."""

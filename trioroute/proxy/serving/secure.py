@@ -48,9 +48,9 @@ class SecureWire(Wire):
         self._draining = False
 
     @property
-    def records(self) -> Records:
-        """For who serves the connection instead."""
-        return self._records
+    def alpn(self) -> str | None:
+        """What both agreed to speak (RFC 7301); known behind the handshake."""
+        return self._records.alpn
 
     async def shake(self, data: bytes, until: float) -> None:
         """Agree with the client before ``until``; ``data`` came already.
@@ -156,47 +156,3 @@ class SecureWire(Wire):
         if self._shaken and not self._draining and not self.torn:
             with suppress(OSError):
                 os.write(self.fd, self._records.farewell())
-
-
-class SecureStream:
-    """The stream of a connection that hypercorn serves, behind its handshake."""
-
-    def __init__(self, stream: trio.SocketStream, records: Records) -> None:
-        self.transport_stream = stream
-        self._records = records
-
-    async def do_handshake(self) -> None:
-        """It was done."""
-        await trio.lowlevel.checkpoint()
-
-    def selected_alpn_protocol(self) -> str | None:
-        """As trio.SSLStream."""
-        return self._records.alpn
-
-    async def receive_some(self, max_bytes: int = READ_BYTES) -> bytes:
-        """As SocketStream."""
-        data = self._records.opened(max_bytes)
-        if data or self._records.ended:
-            await trio.lowlevel.checkpoint()
-        while not (data or self._records.ended):
-            raw = await self.transport_stream.receive_some(READ_BYTES)
-            if not raw:
-                return b""
-            self._records.feed(raw)
-            data = self._records.opened(max_bytes)
-        return data
-
-    async def send_all(self, data: bytes) -> None:
-        """As SocketStream; one call at a time, as hypercorn's lock sees to."""
-        for at in range(0, len(data), SEALED_BYTES):
-            try:
-                records = self._records.sealed(data[at : at + SEALED_BYTES])
-            except ssl.SSLError as error:
-                raise trio.BrokenResourceError from error
-            await self.transport_stream.send_all(records)
-
-    async def aclose(self) -> None:
-        """As SocketStream."""
-        with suppress(OSError):
-            os.write(self.transport_stream.socket.fileno(), self._records.farewell())
-        await self.transport_stream.aclose()

@@ -15,8 +15,9 @@ from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.guard import GuardedApp
 from trioroute.proxy.serving.hub import Door, Headers, Hub
 from trioroute.proxy.serving.limits import ServerLimits
-from trioroute.proxy.serving.seam import break_stream, lean_worker, undelivered
+from trioroute.proxy.serving.seam import lean_worker
 from trioroute.proxy.serving.sockets import listen_on
+from trioroute.proxy.serving.streams import break_stream, undelivered
 from trioroute.proxy.serving.tls import Renewable
 
 logger = logging.getLogger("trioroute.proxy")

@@ -1,0 +1,110 @@
+"""An HTTP/2 client made of frames, for what no library would do."""
+
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import attrs
+import h2.config
+import h2.connection
+import h2.errors
+import h2.events
+import h2.settings
+import trio
+
+from tests.certificates import Pair
+from tests.proxy.serving import RawClient, Serving
+from tests.proxy.whole import Whole
+
+Settings = h2.settings.SettingCodes
+HUGE = 2**30
+SMALL_BUFFER = 32 * 1024
+
+
+@attrs.define
+class Asker:
+    """An HTTP/2 client that reads when it is told to."""
+
+    raw: RawClient
+    h2: h2.connection.H2Connection
+    heads: dict[int, dict[str, str]] = attrs.field(factory=dict)
+    bodies: dict[int, bytes] = attrs.field(factory=dict)
+    whole: set[int] = attrs.field(factory=set)
+    broken: set[int] = attrs.field(factory=set)
+    next: int = 1
+
+    async def ask(self, path: str, body: bytes = b"") -> int:
+        stream = self.next
+        self.next += 2
+        method = "POST" if body else "GET"
+        headers = {":method": method, ":path": path, ":scheme": "http", ":authority": "t"}
+        self.h2.send_headers(stream, list(headers.items()), end_stream=not body)
+        if body:
+            self.h2.send_data(stream, body, end_stream=True)
+        await self.raw.send(self.h2.data_to_send())
+        return stream
+
+    async def reset(self, stream: int) -> None:
+        self.h2.reset_stream(stream, h2.errors.ErrorCodes.CANCEL)
+        await self.raw.send(self.h2.data_to_send())
+
+    async def read_whole(self, *streams: int) -> None:
+        await self.read(lambda: self.whole >= set(streams))
+
+    async def read(self, until: Callable[[], bool]) -> None:
+        """Raises what h2 raises for bytes that are no HTTP/2."""
+        while not until():
+            if not await self.raw.fill():
+                return
+            data, self.raw.buffer = self.raw.buffer, b""
+            for event in self.h2.receive_data(data):
+                self._take(event)
+            with suppress(trio.BrokenResourceError):  # the server may have closed behind it
+                await self.raw.send(self.h2.data_to_send())
+
+    def _take(self, event: object) -> None:
+        if isinstance(event, h2.events.ResponseReceived):
+            self.heads[event.stream_id] = {str(name): str(value) for name, value in event.headers}
+        elif isinstance(event, h2.events.DataReceived):
+            self.bodies[event.stream_id] = self.bodies.get(event.stream_id, b"") + event.data
+        elif isinstance(event, h2.events.StreamEnded):
+            self.whole.add(event.stream_id)
+        elif isinstance(event, h2.events.StreamReset):
+            self.broken.add(event.stream_id)
+
+
+@asynccontextmanager
+async def asking(
+    server: Serving | Whole, window: int = HUGE, pair: Pair | None = None
+) -> AsyncIterator[Asker]:
+    sock = trio.socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
+    await sock.connect(("127.0.0.1", server.port))
+    transport = trio.SocketStream(sock)
+    try:
+        if pair is None:
+            raw = RawClient(transport)
+        else:
+            context = pair.client()
+            context.set_alpn_protocols(["h2"])
+            stream = trio.SSLStream(
+                transport, context, server_hostname="127.0.0.1", https_compatible=True
+            )
+            await stream.do_handshake()
+            raw = RawClient(stream)
+        connection = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
+        connection.local_settings = h2.settings.Settings(
+            client=True, initial_values={Settings.INITIAL_WINDOW_SIZE: window}
+        )
+        connection.initiate_connection()
+        connection.increment_flow_control_window(HUGE)
+        await raw.send(connection.data_to_send())
+        yield Asker(raw, connection)
+    finally:
+        sock.close()
+
+
+async def stuck(asker: Asker) -> None:
+    """Ask for what never ends and read nothing, until the server can send no more."""
+    await asker.ask("/big")
+    await trio.sleep(0.5)
