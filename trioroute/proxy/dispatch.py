@@ -151,7 +151,8 @@ class AttemptRun(Attempt):
         if again_500 or not safe or trouble.blame == "router":
             return False
         was_busy = trouble.retry_after_ms is not None
-        if not passage.next_attempt(self.chosen, free=not trouble.sent, was_busy=was_busy):
+        free = not (trouble.sent or trouble.sent_before)
+        if not passage.next_attempt(self.chosen, free=free, was_busy=was_busy):
             return False
         ending = self.ending
         ending.moves_on = True

@@ -14,6 +14,7 @@ RETRY_AFTER_MAX_MS = 300_000
 class Trouble:
     """``sent``: the replica may have worked on the request, so only repeatable ones move on.
 
+    ``sent_before``: it may have before what failed now; moves on then, but not for free.
     ``retry_after_ms`` is set when the replica is busy, not broken (RULES 6.2).
     """
 
@@ -22,11 +23,13 @@ class Trouble:
     status: int | None
     sent: bool
     retry_after_ms: int | None = None
+    sent_before: bool = False
 
 
 def of_error(error: UpstreamError) -> Trouble:
     """The router's own faults (no descriptors, no ports) never count against a replica."""
-    return Trouble(error.cause, "router" if error.local else "replica", None, error.sent)
+    blame: Blame = "router" if error.local else "replica"
+    return Trouble(error.cause, blame, None, error.sent, sent_before=error.sent_before)
 
 
 def of_status(status: int, headers: RawHeaders, busy_default_ms: int) -> Trouble | None:

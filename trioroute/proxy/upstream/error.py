@@ -35,6 +35,7 @@ class UpstreamError(Exception):
     `cause`: refused (nobody listens there, or no route), dns, tls, fin (closed too early), reset,
     timeout, protocol (not HTTP/1.1 as we read it).
     `sent`: the whole request had been given to the network, so the replica may have acted on it.
+    `sent_before`: so had it been on a kept connection that was lost without a byte of an answer.
     `local`: the router's own fault (no file descriptors, no ports); says nothing of the replica.
     The message goes to clients, so it names no address: the event log has it by the replica's name.
     """
@@ -45,7 +46,12 @@ class UpstreamError(Exception):
         super().__init__(message)
         self.cause: Cause = cause
         self.sent = sent
+        self.sent_before = False
         self.local = local
+
+    def __str__(self) -> str:
+        before = "; before, the request was on a kept connection that was lost without an answer"
+        return super().__str__() + (before if self.sent_before else "")
 
 
 def from_os_error(error: OSError, doing: str, *, sent: bool = False) -> UpstreamError:

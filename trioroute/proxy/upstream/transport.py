@@ -68,10 +68,11 @@ class ReplicaTransport(httpx.AsyncBaseTransport):
         """Send a request; returns when the head of the response has come.
 
         Raises UpstreamError. No time limit but the one for connecting: the caller cancels.
-        A kept connection that closes before any byte of a response is replaced once.
+        A kept connection that closes before any byte of a response is replaced once; an error of
+        the new one tells whether the replica may have worked on the request before.
         """
         wire = self._pool.take()
-        stale = False
+        stale = sent_before = False
         if wire is not None:
             exchange = UpstreamExchange(wire, request, self._max_head_bytes)
             try:
@@ -80,10 +81,15 @@ class ReplicaTransport(httpx.AsyncBaseTransport):
                 stale = error.cause in ("fin", "reset") and not exchange.parser.seen_bytes
                 if not (stale and exchange.replayable):
                     raise
+                sent_before = error.sent
             self.stale_retries += 1
-        wire = await connect(self.origin, self._connect_timeout_s)
-        exchange = UpstreamExchange(wire, request, self._max_head_bytes)
-        return self._answer(wire, await exchange.run(), stale)
+        try:
+            wire = await connect(self.origin, self._connect_timeout_s)
+            exchange = UpstreamExchange(wire, request, self._max_head_bytes)
+            return self._answer(wire, await exchange.run(), stale)
+        except UpstreamError as error:
+            error.sent_before = sent_before
+            raise
 
     def _answer(self, wire: UpstreamWire, parser: ResponseParser, stale: bool = False) -> Answer:
         stream = UpstreamStream(wire, parser, self._pool)
