@@ -73,7 +73,7 @@ const endingOf = told => {
   const next = told.followed.next_attempt;
   if (!end) return ["Still running."];
   const took = end.duration_ms === null ? end.after_ms : end.duration_ms;
-  const status = end.status ? ` (status ${end.status})` : "";
+  const status = end.status && end.status !== 200 ? ` (status ${end.status})` : "";
   const made = [`Ended ${end.outcome || end.what}${status} after ${took} ms.`];
   if (next) made.push(" Went on as ", decisionButton(next), ".");
   return made;
