@@ -30,7 +30,8 @@ class Asker:
     heads: dict[int, dict[str, str]] = attrs.field(factory=dict)
     bodies: dict[int, bytes] = attrs.field(factory=dict)
     whole: set[int] = attrs.field(factory=set)
-    broken: set[int] = attrs.field(factory=set)
+    broken: dict[int, int] = attrs.field(factory=dict)
+    """Error codes."""
     next: int = 1
 
     async def ask(self, path: str, body: bytes = b"") -> int:
@@ -70,7 +71,7 @@ class Asker:
         elif isinstance(event, h2.events.StreamEnded):
             self.whole.add(event.stream_id)
         elif isinstance(event, h2.events.StreamReset):
-            self.broken.add(event.stream_id)
+            self.broken[event.stream_id] = int(event.error_code)
 
 
 @asynccontextmanager

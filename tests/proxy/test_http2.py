@@ -177,6 +177,24 @@ async def test_answers_at_the_end_of_a_shutdown_are_whole() -> None:
             }
 
 
+async def test_a_request_behind_a_shutdown_may_be_sent_elsewhere() -> None:
+    """REFUSED_STREAM says that nothing was done for it (RFC 9113 section 8.7)."""
+    shelf = Shelf(held=trio.Event())
+    assert shelf.held is not None
+    async with serving(shelf, ServerLimits(graceful_timeout_s=10)) as server:
+        async with asking(server) as asker:
+            begun = await asker.ask("/begun")
+            await shelf.reaches(1)
+            server.shutdown.set()
+            await trio.sleep(0.05)
+            late = await asker.ask("/late")
+            await asker.read(lambda: late in asker.broken)
+            shelf.held.set()
+            await asker.read_whole(begun)
+    assert asker.broken == {late: h2.errors.ErrorCodes.REFUSED_STREAM}
+    assert shelf.begun == 1
+
+
 async def test_an_idle_connection_is_told_of_a_shutdown() -> None:
     shelf = Shelf()
     async with serving(shelf) as server, asking(server) as asker:

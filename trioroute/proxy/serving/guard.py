@@ -19,14 +19,11 @@ from trioroute.proxy.serving.hangup import EXTENSION, Client
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.pace import Pace
 from trioroute.proxy.serving.refusal import FAILED, NO_WEBSOCKET, Refusal
-from trioroute.proxy.serving.wire import ClientGone
 
 logger = logging.getLogger("trioroute.proxy")
 
 HOP_BY_HOP = frozenset((b"transfer-encoding", b"keep-alive", b"proxy-connection", b"upgrade"))
 DRAIN_S = 10.0
-BEHIND_S = 1.0
-"""An application that keeps ``client_stall_ms`` itself may do it first, and say what it means."""
 
 
 class GuardedApp:
@@ -43,7 +40,7 @@ class GuardedApp:
         self._undelivered = undelivered
         self._app = app
         self._break_stream = break_stream
-        self._limit_s = hub.limits.client_stall_ms / 1000 + BEHIND_S
+        self._limit_s = hub.limits.client_stall_ms / 1000
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one scope: http by the application, lifespan and websocket here."""
@@ -78,16 +75,18 @@ class GuardedApp:
         client = Client()
         scope["extensions"][EXTENSION] = client
         is_h2 = scope["http_version"] == "2"
-        session = GuardedExchange(body, send, client, self._hub.date_line, is_h2)
-        session.limit_s = self._limit_s
+        session = GuardedExchange(body, send, client, self._hub, is_h2)
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
             session.scope = nursery.cancel_scope
             nursery.start_soon(self._watch, receive, session, client, nursery.cancel_scope)
+            self._hub.keep_time(session)
             try:
                 await self._app(scope, session.receive, session.send)
             except Exception as error:
                 failure = error
+            finally:
+                self._hub.forget(session)
             nursery.cancel_scope.cancel()
         await self._settle(scope, session, failure, client.gone)
 
@@ -157,20 +156,19 @@ class GuardedApp:
 class GuardedExchange:
     """Receive and send for one call of the application, on hypercorn's messages."""
 
-    def __init__(
-        self, body: bytes, send: Send, client: Client, date_line: bytes, is_h2: bool
-    ) -> None:
+    def __init__(self, body: bytes, send: Send, client: Client, hub: Hub, is_h2: bool) -> None:
         self.raw_send = send
         self.client = client
         self.scope: trio.CancelScope | None = None
-        """To be cancelled with a client that takes nothing for ``limit_s``."""
-        self.limit_s = float("inf")
+        """Of the application: cancelled for a client that takes nothing for ``client_stall_ms``."""
+        self.deadline = float("inf")
         self.stalled = False
+        self._hub = hub
         self.started = False
         self.complete = False
         self._body: bytes | None = body
         self._dropped = HOP_BY_HOP | {b"connection"} if is_h2 else HOP_BY_HOP
-        self._date = (b"date", date_line[6:].strip())
+        self._date = (b"date", hub.date_line[6:].strip())
 
     async def receive(self) -> Message:
         """The whole body first; the disconnect only once the response is complete."""
@@ -197,14 +195,18 @@ class GuardedExchange:
         last = not message.get("more_body", False)
         if last:
             self.complete = True  # before the wait: a hang-up behind it interrupts nothing
-        with trio.move_on_after(self.limit_s) as waiting:
+        self.deadline = self._hub.deadline(self._hub.limits.client_stall_ms / 1000)
+        try:
             await self.raw_send(message)
-        if waiting.cancelled_caught:
-            self.stalled = self.client.gone = True
-            if self.scope is not None:
-                self.scope.cancel()
-            await trio.lowlevel.checkpoint()
-            raise ClientGone
+        finally:
+            self.deadline = float("inf")
+
+    def expire(self) -> None:
+        """The client took nothing for too long: it counts as gone."""
+        self.deadline = float("inf")
+        self.stalled = self.client.gone = True
+        if self.scope is not None:
+            self.scope.cancel()
 
 
 async def _answer(send: Send, refusal: Refusal, kind: str = "http.response") -> None:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
+from typing import Protocol
 
 import attrs
 import trio
@@ -21,6 +22,15 @@ logger = logging.getLogger("trioroute.proxy")
 
 Headers = Sequence[tuple[bytes, bytes]]
 Door = Callable[[bytes, Headers], Refusal | None]
+
+
+class Timed(Protocol):
+    """What waits for a client."""
+
+    deadline: float
+
+    def expire(self) -> None:
+        """The deadline passed: end the wait."""
 
 
 class Hub:
@@ -58,6 +68,7 @@ class Hub:
         """How long the router itself stood still, all told: for limits that outlive one wait."""
         self._wires: set[Wire] = set()
         self._idle: set[Wire] = set()
+        self._answers: set[Timed] = set()
         self._told_s = float("-inf")
         self._on_refusal = on_refusal
         self._renew_date()
@@ -77,6 +88,14 @@ class Hub:
         self._wires.discard(wire)
         self._idle.discard(wire)
         self.watch.remove(wire.fd)
+
+    def keep_time(self, answer: Timed) -> None:
+        """Expire it when its deadline passes, until `forget`."""
+        self._answers.add(answer)
+
+    def forget(self, answer: Timed) -> None:
+        """It is over."""
+        self._answers.discard(answer)
 
     def set_idle(self, wire: Wire, idle: bool) -> None:
         """Idle connections (no byte of a request yet) are closed first when draining."""
@@ -128,8 +147,10 @@ class Hub:
             now_s = trio.current_time()
             self._forgive(now_s - self._next_sweep_s)
             self._next_sweep_s = now_s + self._tick_s
-            for wire in [wire for wire in self._wires if wire.deadline <= now_s]:
-                wire.expire()
+            timed: list[Timed] = [*self._wires, *self._answers]
+            for one in timed:
+                if one.deadline <= now_s:
+                    one.expire()
             self._renew_date()
             await trio.sleep(self._tick_s)
 
@@ -138,8 +159,9 @@ class Hub:
         only what nobody waits for, an idle connection, grew old."""
         if late_s * 1000 >= HELD_UP_MS:
             self.held_up_s += late_s
-            for wire in self._wires - self._idle:
-                wire.deadline += late_s
+            busy: list[Timed] = [*(self._wires - self._idle), *self._answers]
+            for one in busy:
+                one.deadline += late_s
 
     async def drain_after(self, drain: trio.Event | None, shutdown: trio.Event) -> None:
         """At both: idle connections close. From the first on: busy ones after their response.

@@ -1,10 +1,10 @@
-"""The only place that touches private names of hypercorn (0.18).
+"""With ``streams`` the only place that touches private names of hypercorn (0.18).
 
 `hypercorn.trio.run.worker_serve` looks up its per-connection class as the global `TCPServer`. We
-run a copy of that function whose `TCPServer` is ours: hypercorn keeps sockets, TLS, lifespan and
-graceful shutdown, and other users of hypercorn in the same process see no change (assigning to the
-module's attribute would have changed it for all of them). When the name has moved, the server
-runs on unchanged hypercorn, slower, and says so.
+run a copy of that function whose `TCPServer` is ours: hypercorn keeps listening, the streams of
+HTTP/2, lifespan and graceful shutdown, and other users of hypercorn in the same process see no
+change (assigning to the module's attribute would have changed it for all of them). When the name
+has moved, the server runs on unchanged hypercorn, slower, and says so.
 """
 
 import inspect

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 import h2.exceptions
 import trio
-from h2.events import DataReceived
+from h2.events import DataReceived, RequestReceived
 from hypercorn.events import Closed
 from hypercorn.protocol.events import EndBody, EndData
 from hypercorn.protocol.h2 import BUFFER_LOW_WATER, H2Protocol, StreamBuffer
@@ -26,6 +26,7 @@ FRAME_BYTES = 64 * 1024
 """Of DATA at most, whatever the client would take: other streams get their turn in between."""
 FLUSH_S = 1.0
 INTERNAL_ERROR = 2
+REFUSED_STREAM = 7
 """RFC 9113 section 7."""
 
 
@@ -54,9 +55,13 @@ class Streams(H2Protocol):
             await super().handle(event)
 
     async def _handle_events(self, events: Any) -> None:  # noqa: ANN401 - hypercorn's
-        """As hypercorn, which falls over the rest of a body that was refused before its end."""
+        """As hypercorn, which falls over the rest of a body that was refused before its end, and
+        resets what comes behind a shutdown without a word that it may be sent elsewhere."""
         for event in events:
-            if isinstance(event, DataReceived) and event.stream_id not in self.streams:
+            if isinstance(event, RequestReceived) and self.context.terminated.is_set():
+                with suppress(h2.exceptions.ProtocolError):
+                    self.connection.reset_stream(event.stream_id, error_code=REFUSED_STREAM)
+            elif isinstance(event, DataReceived) and event.stream_id not in self.streams:
                 with suppress(h2.exceptions.ProtocolError):
                     size = event.flow_controlled_length
                     self.connection.acknowledge_received_data(size, event.stream_id)
