@@ -177,6 +177,18 @@ async def test_answers_at_the_end_of_a_shutdown_are_whole() -> None:
             }
 
 
+async def test_a_shutdown_that_ends_a_request_makes_up_no_answer() -> None:
+    shelf = Shelf(held=trio.Event())
+    async with serving(shelf, ServerLimits(graceful_timeout_s=0.2)) as server:
+        async with asking(server) as asker:
+            for number in range(4):
+                await asker.ask(f"/{number}")
+            await shelf.reaches(4)
+            server.shutdown.set()
+            await asker.read(lambda: False)
+    assert not asker.heads
+
+
 async def test_a_request_behind_a_shutdown_may_be_sent_elsewhere() -> None:
     """REFUSED_STREAM says that nothing was done for it (RFC 9113 section 8.7)."""
     shelf = Shelf(held=trio.Event())

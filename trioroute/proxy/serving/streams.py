@@ -13,7 +13,7 @@ import h2.exceptions
 import trio
 from h2.events import DataReceived, RequestReceived
 from hypercorn.events import Closed
-from hypercorn.protocol.events import EndBody, EndData
+from hypercorn.protocol.events import EndBody, EndData, Response
 from hypercorn.protocol.h2 import BUFFER_LOW_WATER, H2Protocol, StreamBuffer
 from hypercorn.protocol.http_stream import ASGIHTTPState
 from priority.priority import MissingStreamError
@@ -72,6 +72,9 @@ class Streams(H2Protocol):
     async def stream_send(self, event: Any) -> None:  # noqa: ANN401 - hypercorn's
         """As hypercorn, but for the end of a body: it returns when END_STREAM is on its way, where
         hypercorn's may return before, and lose it to the GOAWAY of a shutdown."""
+        if isinstance(event, Response):
+            # Hypercorn answers for an application that was cancelled, with an empty 500.
+            await trio.lowlevel.checkpoint_if_cancelled()
         if isinstance(event, EndBody | EndData):
             buffer = self.stream_buffers.get(event.stream_id)
             if buffer is not None:
