@@ -51,8 +51,9 @@ def heard() -> Iterator[None]:
         try:
             yield
         finally:
-            with suppress(BrokenPipeError, ValueError):  # who reads it has enough; closed
-                sys.stdout.flush()
+            if sys.stdout is not None:  # it is, where the descriptor was closed at the start
+                with suppress(BrokenPipeError, ValueError):  # who reads it has enough; closed
+                    sys.stdout.flush()
     except OSError as error:
         if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
