@@ -186,7 +186,7 @@ def long_log(directory: Path, least: int) -> None:
     asked(directory, "--decision", decision_name(middle.stream, middle.version))
     asked(directory, "--incident", f"{utc_iso(middle.at_ms)}/{utc_iso(middle.at_ms + HOUR_MS)}")
     span = f"{utc_iso(middle.at_ms)}/{utc_iso(middle.at_ms + HOUR_MS // 6)}"
-    asked(directory, "--requests", span, "--where", "outcome=failed")
+    asked(directory, "--requests", span, "--where", "attempt=failed")
     asked(directory, "--replica", "gpu1")
     asked(directory, "--session", next(session_of(row) for row in rows if session_of(row)))
     asked(directory, "--request", orjson.loads(middle.body)["request_id"])
