@@ -118,7 +118,7 @@ class Relay:
             if not self.tells_events:
                 await self._tell_in_the_stream(heartbeat)
             return
-        await self._attempt.heed_limits()  # behind it the client is promised a whole answer
+        await attempt.heed_limits()  # behind it the client is promised a whole answer
         self.began = True
         self._watched.enter("client_stall", self._now_ms())
         status = self._response.status

@@ -68,8 +68,9 @@ class Watch:
     async def run(self) -> None:
         """Look at all that is open, often enough for the shortest limit."""
         while True:
-            due_ms = self.now_ms() + self._look_every_ms()
-            await trio.sleep(self._look_every_ms() / 1000)
+            every_ms = self._look_every_ms()
+            due_ms = self.now_ms() + every_ms
+            await trio.sleep(every_ms / 1000)
             self.forgive(self.now_ms() - due_ms)
             self.look()
 

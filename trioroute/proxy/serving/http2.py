@@ -67,8 +67,15 @@ class Http2Connection:
                 self._let_go()
                 # Requests learned that their client is gone; who is left waits for nothing.
                 nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S
+        except* PEER_FAULTS as errors:
+            self._blame_peer(errors)
         finally:
             self._let_go()
+
+    def _blame_peer(self, error: BaseException) -> None:
+        """Raised by hypercorn for what a peer sent: its fault, and no trace is wanted."""
+        self._hub.refused("invalid_request")
+        logger.debug("a connection sent what is no HTTP/2", exc_info=error)
 
     def _let_go(self) -> None:
         self._wire.scope = None
@@ -139,10 +146,8 @@ class Http2Connection:
                         return
                     await trio.lowlevel.checkpoint()
             self._unsent.drop()  # it has gone
-        except PEER_FAULTS:
-            # Raised by hypercorn for what a peer sent: its fault, and no trace is wanted.
-            self._hub.refused("invalid_request")
-            logger.debug("a connection sent what is no HTTP/2", exc_info=True)
+        except PEER_FAULTS as error:
+            self._blame_peer(error)
 
     async def _calm_down(self) -> None:
         self._hub.refused("invalid_request")

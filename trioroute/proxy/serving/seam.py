@@ -18,7 +18,7 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.protocol.h2 import H2Protocol
 
 from trioroute.proxy.serving.asgi import ASGIApp
-from trioroute.proxy.serving.http2 import PEER_FAULTS, Http2Connection
+from trioroute.proxy.serving.http2 import Http2Connection
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.lean import LeanConnection
 from trioroute.proxy.serving.parser import TOKEN_BYTE
@@ -54,12 +54,7 @@ def lean_worker(hub: Hub, app: ASGIApp, tls: Renewable | None = None) -> WorkerS
         stock = (stock_app, config, context, state)
 
         async def serve_http2(wire: Wire, data: bytes = b"") -> None:
-            try:
-                await Http2Connection(hub, wire, stock, data).run()
-            except* PEER_FAULTS as errors:
-                # Raised by hypercorn for what a peer sent: its fault, and no trace is wanted.
-                hub.refused("invalid_request")
-                logger.debug("a connection sent what is no HTTP/2", exc_info=errors)
+            await Http2Connection(hub, wire, stock, data).run()
 
         try:
             if hub.full:
