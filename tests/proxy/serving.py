@@ -235,3 +235,31 @@ async def eventually(check: Callable[[], object], seconds: float = 20.0) -> None
     while not check():
         assert trio.current_time() < deadline, "never became true"
         await trio.sleep(0.01)
+
+
+@attrs.define
+class Silent:
+    """Never answers; counts how many calls began and ended."""
+
+    begun: int = 0
+    ended: int = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.begun += 1
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.ended += 1
+
+
+@attrs.define
+class Endless:
+    """Answers without end; ``taken`` bytes were taken from it."""
+
+    taken: int = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await start(send)
+        while True:
+            await chunk(send, b"x" * 10_000)
+            self.taken += 10_000

@@ -15,7 +15,17 @@ import trio
 from hyperframe.frame import Frame
 
 from tests.certificates import self_signed
-from tests.proxy.serving import RawClient, chunk, client, echo, eventually, port_tls, serving, start
+from tests.proxy.serving import (
+    RawClient,
+    Silent,
+    chunk,
+    client,
+    echo,
+    eventually,
+    port_tls,
+    serving,
+    start,
+)
 from tests.proxy.test_chunked import Turns
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
 from trioroute.proxy.serving.frames import BURST, RESET_COST, STEP_FRAMES, FrameMeter
@@ -149,15 +159,7 @@ async def test_a_flooding_client_is_sent_away_and_others_run_meanwhile(
 
 
 async def test_requests_that_are_reset_at_once_are_ended_too() -> None:
-    begun = ended = 0
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        nonlocal begun, ended
-        begun += 1
-        try:
-            await trio.sleep_forever()
-        finally:
-            ended += 1
+    app = Silent()
 
     async with serving(app) as server, client(server.port) as c:
         connection = h2_connection()
@@ -166,8 +168,8 @@ async def test_requests_that_are_reset_at_once_are_ended_too() -> None:
             connection.reset_stream(stream)
         await c.send(connection.data_to_send())
         assert await last_word(c, connection) == h2.errors.ErrorCodes.ENHANCE_YOUR_CALM
-        await eventually(lambda: begun == ended)
-        assert begun <= BURST
+        await eventually(lambda: app.begun == app.ended)
+        assert app.begun <= BURST
 
 
 async def test_requests_that_are_reset_together_are_taken_a_few_at_a_time(
@@ -176,19 +178,11 @@ async def test_requests_that_are_reset_together_are_taken_a_few_at_a_time(
     turns = Turns()
     resets_by_turn: dict[int, int] = {}
     receive = h2.connection.H2Connection._receive_frame
-    begun = ended = 0
+    app = Silent()
 
     def counting(self: h2.connection.H2Connection, one: Frame) -> object:
         resets_by_turn[turns.count] = resets_by_turn.get(turns.count, 0) + 1
         return receive(self, one)
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        nonlocal begun, ended
-        begun += 1
-        try:
-            await trio.sleep_forever()
-        finally:
-            ended += 1
 
     async with serving(app) as server, client(server.port) as c:
         connection = h2_connection()
@@ -196,13 +190,13 @@ async def test_requests_that_are_reset_together_are_taken_a_few_at_a_time(
         for stream in streams:
             connection.send_headers(stream, GET_H2, end_stream=True)
         await c.send(connection.data_to_send())
-        await eventually(lambda: begun == len(streams))
+        await eventually(lambda: app.begun == len(streams))
         monkeypatch.setattr(h2.connection.H2Connection, "_receive_frame", counting)
         trio.lowlevel.add_instrument(turns)
         for stream in streams:
             connection.reset_stream(stream)
         await c.send(connection.data_to_send())
-        await eventually(lambda: ended == begun)
+        await eventually(lambda: app.ended == app.begun)
         trio.lowlevel.remove_instrument(turns)
     assert sum(resets_by_turn.values()) == len(streams)
     assert max(resets_by_turn.values()) <= STEP_FRAMES // RESET_COST

@@ -11,7 +11,7 @@ import trio
 
 from tests.certificates import Pair
 from tests.proxy.asker import asking, stuck
-from tests.proxy.serving import chunk, eventually, port_tls, serving, start
+from tests.proxy.serving import Endless, chunk, eventually, port_tls, serving, start
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
 from trioroute.proxy.serving.hangup import client_gone
 from trioroute.proxy.serving.limits import ServerLimits
@@ -127,15 +127,7 @@ async def test_an_answer_without_window_is_given_up_at_client_stall(path: str) -
 
 async def test_what_waits_for_a_window_is_bounded() -> None:
     """A replica is read no faster than its client reads."""
-    taken = 0
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        nonlocal taken
-        await start(send)
-        while True:
-            await chunk(send, b"x" * 10_000)
-            taken += 10_000
-
+    app = Endless()
     async with serving(app) as server, asking(server, window=10) as asker:
         stream = await asker.ask("/")
         for _ in range(20):
@@ -144,7 +136,7 @@ async def test_what_waits_for_a_window_is_bounded() -> None:
             asker.h2.increment_flow_control_window(10, stream)
             await asker.raw.send(asker.h2.data_to_send())
         await trio.sleep(0.2)
-        assert taken < 100_000
+        assert app.taken < 100_000
 
 
 async def test_a_client_that_closes_while_much_waits_for_it_is_gone_and_no_shutdown() -> None:

@@ -3,7 +3,18 @@
 import pytest
 import trio
 
-from tests.proxy.serving import GET, QUICK, Recorder, chunk, client, echo, say, serving, start
+from tests.proxy.serving import (
+    GET,
+    QUICK,
+    Endless,
+    Recorder,
+    chunk,
+    client,
+    echo,
+    say,
+    serving,
+    start,
+)
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
 
 pytestmark = pytest.mark.usefixtures("either_way")
@@ -237,25 +248,17 @@ async def test_a_pipelining_client_is_held_back_by_tcp() -> None:
 
 
 async def test_a_slow_client_makes_send_wait() -> None:
-    taken = 0
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        nonlocal taken
-        await start(send)
-        while True:
-            await chunk(send, b"x" * 10_000)
-            taken += 10_000
-
+    app = Endless()
     async with serving(app) as server, client(server.port) as c:
         await c.send(GET)
         await trio.sleep(0.3)
-        first = taken
+        first = app.taken
         await trio.sleep(0.2)
-        assert taken == first  # it stands
+        assert app.taken == first  # it stands
         assert first < 16 * 1024 * 1024
         for _ in range(200):
             await c.fill()
-        assert taken > first  # and goes on when the client reads
+        assert app.taken > first  # and goes on when the client reads
 
 
 async def test_empty_lines_before_a_request_are_skipped() -> None:
