@@ -44,7 +44,8 @@ async def _reload(changes: RunningChanges) -> None:
 async def _end(parts: Parts, hurry: trio.CancelScope, number: int) -> None:
     """Not ready at once, refusing after the settle time, gone when nothing runs any more.
 
-    A balancer in front needs the settle time to notice; whoever pressed Ctrl-C has none. What still
+    From the signal on no connection is kept, so that when it gets serious few are open and idle. A
+    balancer in front needs the settle time to notice; whoever pressed Ctrl-C has none. What still
     runs when ``server.graceful_timeout`` is over, counted from the signal, is ended.
     """
     tell_supervisor(STOPPING)
@@ -59,9 +60,9 @@ async def _end(parts: Parts, hurry: trio.CancelScope, number: int) -> None:
         settle_s,
         plural(running, "request"),
     )
+    parts.drain.set()
     await trio.sleep(settle_s)
     parts.desk.stopping = True
-    parts.drain.set()
     while parts.desk.in_use:  # noqa: ASYNC110 - requests need no event for the one time they are waited for
         await trio.sleep(LOOK_FOR_END_S)
     parts.shutdown.set()

@@ -150,6 +150,7 @@ def test_sigterm_fails_readiness_then_refuses_then_lets_streams_finish(fleet: Fl
         settling = kept.post(router.url + COMPLETIONS, json=chat(max_tokens=1))
         if time.monotonic() - begun < 0.9:
             assert settling.status_code == 200, "a balancer has not noticed yet"
+        assert settling.headers["connection"] == "close", "or it would meet a closed connection"
         wait_for("refusing", lambda: kept.post(router.url + COMPLETIONS, json=chat()).is_error)
         refused = kept.post(router.url + COMPLETIONS, json=chat())
     assert refused.status_code == 503

@@ -51,6 +51,7 @@ async def serving(
     tls: Renewable | None = None,
     refusal_headers: Callable[[Headers], Headers] | None = None,
     door: Door | None = None,
+    drain: trio.Event | None = None,
 ) -> AsyncIterator[Serving]:
     refusals: list[str] = []
     if tls is None and spoken is not None:
@@ -63,6 +64,7 @@ async def serving(
             ["127.0.0.1:0"],
             limits,
             shutdown=shutdown,
+            drain=drain,
             tls=tls,
             refusal_headers=refusal_headers,
             door=door,

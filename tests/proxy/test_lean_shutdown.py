@@ -23,7 +23,7 @@ from tests.proxy.serving import (
 )
 from tests.proxy.test_hangup import Watcher
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
-from trioroute.proxy.serving.hub import Hub
+from trioroute.proxy.serving.hub import FIRST_REQUEST_S, Hub
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.seam import lean_worker
 
@@ -56,6 +56,37 @@ async def test_idle_connections_close_and_running_requests_finish() -> None:
         assert await busy.rest() == b"1\r\na\r\n1\r\nb\r\n0\r\n\r\n"
         with trio.fail_after(2):
             await server.stopped.wait()
+
+
+async def test_a_kept_connection_is_told_before_it_is_closed() -> None:
+    """Closing it at the signal would lose the request of whoever uses it just then."""
+    drain = trio.Event()
+    async with serving(echo, drain=drain) as server, client(server.port) as kept:
+        await kept.send(GET)
+        assert "connection" not in (await kept.reply()).headers
+        drain.set()
+        await trio.sleep(0.1)
+        await kept.send(GET)
+        assert (await kept.reply()).headers["connection"] == "close"
+        assert await kept.ended()
+        async with client(server.port) as new:
+            await new.send(GET)
+            assert (await new.reply()).headers["connection"] == "close"
+            assert await new.ended()
+
+
+async def test_a_request_that_is_on_its_way_at_the_end_is_answered() -> None:
+    async with serving(echo) as server, client(server.port) as new, client(server.port) as mute:
+        await trio.sleep(0.05)  # both are accepted, and have sent nothing
+        begun = trio.current_time()
+        server.shutdown.set()
+        await trio.sleep(0.05)
+        await new.send(GET)
+        assert (await new.reply()).headers["connection"] == "close"
+        assert await mute.ended()
+        with trio.fail_after(2):
+            await server.stopped.wait()
+        assert trio.current_time() - begun >= FIRST_REQUEST_S
 
 
 async def test_responses_begun_while_draining_say_close() -> None:

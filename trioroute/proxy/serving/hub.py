@@ -1,7 +1,7 @@
 """What the connections of one server share: the watch, the sweep, the count, the clock line."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from email.utils import formatdate
 from typing import Protocol
 
@@ -17,6 +17,9 @@ from trioroute.proxy.serving.wire import Wire
 
 MAX_SWEEP_S = 1.0
 TELL_EVERY_S = 60.0
+FIRST_REQUEST_S = 0.25
+"""How long a connection that has not been used yet keeps the end waiting: its request is on its way
+most likely, and whoever has just connected cannot know that it would be lost."""
 
 logger = logging.getLogger("trioroute.proxy")
 
@@ -53,7 +56,9 @@ class Hub:
         self.draining = False
         """No connection is kept open after a response."""
         self.ending = False
-        """No request is waited for."""
+        """No further request of a connection is waited for."""
+        self.ended = False
+        """No first one either."""
         self.watch = HangupWatch()
         self.date_line = b""
         shortest = min(
@@ -68,6 +73,7 @@ class Hub:
         """How long the router itself stood still, all told: for limits that outlive one wait."""
         self._wires: set[Wire] = set()
         self._idle: set[Wire] = set()
+        self._unused: set[Wire] = set()
         self._answers: set[Timed] = set()
         self._told_s = float("-inf")
         self._on_refusal = on_refusal
@@ -86,7 +92,7 @@ class Hub:
     def remove(self, wire: Wire) -> None:
         """Forget a connection; call before its socket is closed."""
         self._wires.discard(wire)
-        self._idle.discard(wire)
+        self.set_idle(wire, False)
         self.watch.remove(wire.fd)
 
     def keep_time(self, answer: Timed) -> None:
@@ -97,12 +103,16 @@ class Hub:
         """It is over."""
         self._answers.discard(answer)
 
-    def set_idle(self, wire: Wire, idle: bool) -> None:
-        """Idle connections (no byte of a request yet) are closed first when draining."""
+    def set_idle(self, wire: Wire, idle: bool, unused: bool = False) -> None:
+        """Idle connections (no byte of a request yet) are closed first in the end; ``unused`` ones,
+        which never had a request, FIRST_REQUEST_S later."""
         if idle:
             self._idle.add(wire)
+            if unused:
+                self._unused.add(wire)
         else:
             self._idle.discard(wire)
+            self._unused.discard(wire)
 
     def deadline(self, limit_s: float) -> float:
         """When a wait that begins now is over: never early, and late by two sweeps at most.
@@ -164,20 +174,25 @@ class Hub:
                 one.deadline += late_s
 
     async def drain_after(self, drain: trio.Event | None, shutdown: trio.Event) -> None:
-        """At both: idle connections close. From the first on: busy ones after their response.
+        """From the first on each connection closes after its response, which says so; at the second
+        those close that wait for a further request.
 
-        A new connection between the two is served one request; after the second there is none.
+        None is closed at the first: whoever uses a kept connection at that moment would get an
+        end without an answer, and may send a POST no second time (RFC 9110, 9.2.2).
         """
         await (shutdown if drain is None else drain).wait()
         self.draining = True
-        self._close_idle()
         await shutdown.wait()
         self.ending = True
-        self._close_idle()
-
-    def _close_idle(self) -> None:
-        for wire in list(self._idle):
-            wire.expire()
+        _expire(self._idle - self._unused)
+        await trio.sleep(FIRST_REQUEST_S)
+        self.ended = True
+        _expire(self._idle)
 
     def _renew_date(self) -> None:
         self.date_line = b"date: %b\r\n" % formatdate(usegmt=True).encode()
+
+
+def _expire(wires: Iterable[Wire]) -> None:
+    for wire in list(wires):
+        wire.expire()

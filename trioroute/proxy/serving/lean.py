@@ -163,9 +163,10 @@ class LeanConnection:
     async def _read_idle(self) -> bytes:
         """The first bytes of a request; a request that raced with the closing is still taken."""
         wire, hub = self._wire, self._hub
-        if hub.ending or (hub.draining and self._exchange is not None):
+        unused = self._exchange is None
+        if hub.ended or (hub.ending and not unused):
             return wire.read_now()
-        hub.set_idle(wire, True)
+        hub.set_idle(wire, True, unused)
         try:
             return await wire.read()
         except trio.ClosedResourceError:

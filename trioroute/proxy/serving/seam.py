@@ -102,7 +102,7 @@ async def _serve_secure(
 async def _agreed(hub: Hub, wire: SecureWire) -> bool:
     """Shake hands. False: the client speaks something else, and was told so if that is HTTP."""
     until = wire.deadline = hub.deadline(HANDSHAKE_S)
-    hub.set_idle(wire, True)
+    hub.set_idle(wire, True, unused=True)
     data = await wire.read()
     hub.set_idle(wire, False)
     if data[:1] != HANDSHAKE:

@@ -46,7 +46,7 @@ async def serve_http(
     The application gets http scopes only, with the whole body in the first message, and is
     cancelled when its client is gone (hangup.client_gone tells why). After `shutdown` nothing is
     accepted, idle connections close, and after `limits.graceful_timeout_s` the rest is cancelled.
-    From `drain` on, if it is given, new connections are still served, but none is kept open.
+    From `drain` on, if it is given, all are still served, but none is kept open after a response.
     With `tls` all addresses speak TLS, HTTP/1.1 and HTTP/2.
     `on_refusal(code)` is called for each request that never reached the application. `door` turns
     requests away by path and headers, before their body is read. `refusal_headers` gives
