@@ -1,7 +1,6 @@
 """Targets while they run: started, awaited, and addressed by the measurements."""
 
 import json
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from tests.bench.places import Cpus
 from tests.bench.processes import last_lines, running
 from tests.bench.targets import Place, Target
 from tests.bench.upstream import MODEL, Upstream
+from tests.ports import free_port
 
 LET_GO_S = 3.0
 """A busy proxy needs a while to close its streams; a cut would look like a dying replica."""
@@ -79,7 +79,7 @@ class Arena:
             return
         program = target.find()
         directory.mkdir(parents=True)
-        port, admin_port = free_ports(2)
+        port, admin_port = free_port(), free_port()
         launch = target.launch(program, Place(port, admin_port, directory, self.upstream.ports))
         for name_of_file, text in launch.files.items():
             (directory / name_of_file).write_text(text)
@@ -109,14 +109,3 @@ def answers(port: int) -> bool:
     except httpx.HTTPError:
         return False
     return answer.status_code == 200 and "[t=" in answer.text
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.arena import free_ports
 from tests.bench.install import which
 from tests.bench.targets import TARGETS, Launch, Place
+from tests.ports import free_port
 from trioroute.settings import load
 
 UPSTREAMS = (18111, 18112)
@@ -17,7 +17,7 @@ UPSTREAMS = (18111, 18112)
 def launched(name: str, directory: Path, program: Path = Path("/program")) -> Launch:
     launch = TARGETS[name].launch
     assert launch is not None
-    port, admin_port = free_ports(2)
+    port, admin_port = free_port(), free_port()
     made = launch(program, Place(port, admin_port, directory, UPSTREAMS))
     for file, text in made.files.items():
         (directory / file).write_text(text)

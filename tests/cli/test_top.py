@@ -17,7 +17,8 @@ import httpx
 import pytest
 from rich.console import Console
 
-from tests.e2e.fleet import Fleet, RouterProcess, chat, fleet_in, free_port
+from tests.e2e.fleet import Fleet, RouterProcess, chat, fleet_in
+from tests.ports import free_port
 from trioroute.cli.top_view import frame
 from trioroute.cli.top_watch import Watched
 

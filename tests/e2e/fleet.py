@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any, Protocol, Self
 import httpx
 from click.testing import CliRunner
 
+from tests.ports import free_port
 from trioroute.cli.replay import replay_command
 
 WAIT_S = 45.0
@@ -23,13 +23,6 @@ WAIT_S = 45.0
 CLIENT = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0))
 """For what is asked again and again until something has happened, each time on a new connection:
 ``httpx.get`` makes a client each time, 6 ms of the CPU that a starting process needs."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def wait_for(what: str, check: Callable[[], object], within_s: float = WAIT_S) -> Any:

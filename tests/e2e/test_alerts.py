@@ -18,7 +18,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.fleet import Fleet, RouterProcess, chat, free_port, wait_for
+from tests.e2e.fleet import Fleet, RouterProcess, chat, wait_for
+from tests.ports import free_port
 from trioroute.events.sections import Eject
 from trioroute.observe.alerts import rules_file
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import httpx
 
-from tests.e2e.fleet import Process, free_port, wait_for
+from tests.e2e.fleet import Process, wait_for
 from tests.e2e.test_process import run_command
+from tests.ports import free_port
 
 
 @contextmanager

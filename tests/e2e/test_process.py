@@ -15,7 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.fleet import Fleet, chat, free_port, kinds_in, status_of, wait_for
+from tests.e2e.fleet import Fleet, chat, kinds_in, status_of, wait_for
+from tests.ports import free_port
 from trioroute import __version__
 from trioroute.serve import connections_within
 

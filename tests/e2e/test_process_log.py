@@ -12,7 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.fleet import Fleet, RouterProcess, chat, free_port
+from tests.e2e.fleet import Fleet, RouterProcess, chat
+from tests.ports import free_port
 
 COMPLETIONS = "/v1/chat/completions"
 LEAST_PIPE = 4096

@@ -14,8 +14,9 @@ import httpx
 import pytest
 
 from tests.certificates import Pair, self_signed
-from tests.e2e.fleet import Fleet, RouterProcess, chat, free_port, wait_for
+from tests.e2e.fleet import Fleet, RouterProcess, chat, wait_for
 from tests.house.source import ROOT
+from tests.ports import free_port
 
 pytestmark = pytest.mark.timeout(150)  # a router, an engine and a proxy start for each test
 

@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from tests.certificates import self_signed
-from tests.e2e.fleet import Fleet, RouterProcess, chat, free_port, wait_for
+from tests.e2e.fleet import Fleet, RouterProcess, chat, wait_for
 from tests.e2e.test_proxies_in_front import COMPLETIONS, HERE, HOW, piece, replaced
+from tests.ports import free_port
 
 pytestmark = [
     pytest.mark.timeout(150),

@@ -10,9 +10,9 @@ import pytest
 import trio
 import trio.lowlevel
 
-from tests.e2e.fleet import free_port
 from tests.field.site import STREAMED, OpenSite, Site, prompt
 from tests.field.stub import Stub
+from tests.ports import free_port
 from tests.proxy.replies import DONE, LAST, Recorder, chunk, event, says, stream, stream_head, token
 from tests.proxy.scripted import Peer, Script
 from tests.proxy.serving import RawClient, client

@@ -1,6 +1,7 @@
 """The words for failures, and whose fault they are."""
 
 import errno
+import os
 import resource
 import socket
 import time
@@ -10,16 +11,11 @@ import httpx
 import pytest
 import trio
 
+from tests.ports import free_port
 from tests.proxy.scripted import OK, always, get, replica, transport_to
 from tests.proxy.serving import open_files
 from trioroute.proxy.upstream.error import UpstreamError, from_os_error
 from trioroute.proxy.upstream.transport import ReplicaTransport
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 async def test_refused_and_dns_have_their_words() -> None:
@@ -79,7 +75,9 @@ async def test_a_connect_that_hangs_times_out_or_is_cancelled_and_leaks_nothing(
 async def test_no_file_descriptors_is_our_own_fault() -> None:
     async with replica(always(OK)) as r, transport_to(r.url) as t:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() - 2, hard))
+        lowest_free = os.dup(0)
+        os.close(lowest_free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
         try:
             with pytest.raises(UpstreamError) as caught:
                 await get(t)

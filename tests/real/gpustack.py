@@ -11,7 +11,8 @@ from typing import Any
 import attrs
 import httpx
 
-from tests.e2e.fleet import free_port, wait_for
+from tests.e2e.fleet import wait_for
+from tests.ports import free_port
 
 START = Path(__file__).with_name("start_gpustack.sh")
 PASSWORD = "Trio-Admin-1"

@@ -12,7 +12,8 @@ from typing import Self
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.fleet import free_port, wait_for
+from tests.e2e.fleet import wait_for
+from tests.ports import free_port
 
 START = Path(__file__).with_name("start_vllm.sh")
 READY_WITHIN_S = 300.0

@@ -69,11 +69,3 @@ async def serving(handler: Handler) -> AsyncIterator[str]:
         )
         yield f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
         nursery.cancel_scope.cancel()
-
-
-def closed_port() -> int:
-    """A port of 127.0.0.1 that refuses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.scrape.servers import MODELS, UNDER_LOAD, closed_port, pages, reply, reset, serving
+from tests.ports import free_port
+from tests.scrape.servers import MODELS, UNDER_LOAD, pages, reply, reset, serving
 from trioroute.events import MODEL_NAME_MAX
 from trioroute.scrape import fetch
 from trioroute.scrape.dialect import UnknownEngine
@@ -111,8 +112,8 @@ async def test_any_other_status_is_a_failure_that_names_it(status: int) -> None:
 
 
 async def test_refused() -> None:
-    assert await scrape(f"http://127.0.0.1:{closed_port()}") == Bad(cause="refused")
-    assert await scrape(f"http://localhost:{closed_port()}") == Bad(cause="refused")
+    assert await scrape(f"http://127.0.0.1:{free_port()}") == Bad(cause="refused")
+    assert await scrape(f"http://localhost:{free_port()}") == Bad(cause="refused")
 
 
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nconte", reply(UNDER_LOAD)[:9000]])
