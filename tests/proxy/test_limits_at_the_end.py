@@ -1,11 +1,13 @@
 """A limit of time that strikes when the answer, or its last word, is there already."""
 
+import gzip
+
 import h2.config
 import h2.connection
 import h2.events
 import pytest
 
-from tests.proxy.replies import DONE, LAST, chunk, says, stream_head, token
+from tests.proxy.replies import DONE, LAST, chunk, error, says, stream_head, token
 from tests.proxy.serving import RawClient, client
 from tests.proxy.whole import CHAT, Whole, chat, request, whole
 from trioroute.proxy import first_event, relay
@@ -64,7 +66,8 @@ async def test_over_http2_it_is_ended_as_the_log_says(
         released = await rig.released()
         if apart:
             assert body.startswith(told)
-            assert isinstance(events[-1], h2.events.StreamReset)
+            ended = h2.events.StreamEnded if outcome == "ok" else h2.events.StreamReset
+            assert isinstance(events[-1], ended)
             assert released.outcome == outcome
             assert (b'"error"' in body) == (outcome == "idle_timeout")
         else:
@@ -73,12 +76,52 @@ async def test_over_http2_it_is_ended_as_the_log_says(
     assert not caplog.records
 
 
-async def test_a_replica_that_is_silent_behind_its_last_word_did_answer() -> None:
-    script = says(stream_head(), chunk(token("a")), chunk(DONE), hang=True)
-    async with whole(script, timeouts={"idle_ms": 100}) as rig:
-        _, body = await rig.broken(STREAMED)
-        assert body == EVENTS
+OWING = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n" % (
+    len(EVENTS) + 9
+)
+LAST_WORDS = {
+    "done": DONE,
+    "messages": b'event: message_stop\ndata: {"type": "message_stop"}\n\n',
+    "responses": b'data: {"type": "response.completed", "response": {"output": []}}\n\n',
+}
+
+
+@pytest.mark.parametrize("word", LAST_WORDS.values(), ids=LAST_WORDS)
+@pytest.mark.parametrize("http2", [False, True], ids=["http1", "http2"])
+@pytest.mark.parametrize("limit", ["idle_ms", "total_ms"])
+async def test_a_replica_that_is_silent_behind_its_last_word_did_answer(
+    word: bytes, http2: bool, limit: str
+) -> None:
+    """The client is told a clean end: it has all there is."""
+    script = says(stream_head(), chunk(token("a")), chunk(word), hang=True)
+    async with whole(script, timeouts={limit: 150}) as rig:
+        if http2:
+            async with client(rig.port) as raw:
+                events = await _h2_ask(raw)
+            assert isinstance(events[-1], h2.events.StreamEnded)
+            body = b"".join(e.data for e in events if isinstance(e, h2.events.DataReceived))
+        else:
+            body = (await rig.ask(STREAMED)).body
+        assert body == token("a") + word
         assert (await rig.released()).outcome == "ok"
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "outcome"),
+    [
+        (stream_head(), chunk(token("a", "[DONE]")), "idle_timeout"),
+        (stream_head(), chunk(error(500)), "upstream_error"),
+        (OWING, EVENTS, "ok"),
+        (stream_head("content-encoding: gzip"), chunk(gzip.compress(DONE)), "idle_timeout"),
+    ],
+    ids=["quoted", "error", "bytes are owed", "unreadable"],
+)
+async def test_a_replica_that_is_silent_elsewhere_is_told_as_a_cut(
+    head: bytes, body: bytes, outcome: str
+) -> None:
+    async with whole(says(head, body, hang=True), timeouts={"idle_ms": 100}) as rig:
+        await rig.broken(STREAMED)
+        assert (await rig.released()).outcome == outcome
 
 
 async def _h2_ask(raw: RawClient) -> list[h2.events.Event]:

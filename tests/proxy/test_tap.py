@@ -207,6 +207,8 @@ HOSTILE = [
     b"data:\n",
     b"data: [DONE]\n\n",
     b'data: "error"\n\n',
+    b'data: "message_stop"\n\n',
+    b'data: "message_stop"[[[\n',
     b'data: {"error":0}\n\n',
     b'data: "error"[[[\n',
     b'"error"\r',
@@ -243,3 +245,24 @@ def test_an_error_is_found_among_many_events_and_within_them() -> None:
     assert error_in_events(events * EVENTS_MAX + error) is None
     deep = b'data: {"error":5,"x":' + b"[" * 5000 + b"]" * 5000 + b"}"
     assert error_in_events(deep) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "done"),
+    [
+        (b"data: [DONE]\n\n", True),
+        (b"data:[DONE]\r\n\r\n", True),
+        (b'event: message_stop\ndata: {"type":"message_stop"}\n\n', True),
+        (b'data: {"type":"response.completed","response":{"output":[]}}\n\n', True),
+        (b'data: {"type":"response.incomplete"}\n\n', True),
+        (b'data: {"type":"response.failed"}\n\n', False),
+        (b'data: {"type":"message_stop"}\n', False),
+        (b'data: {"type":"text","text":"message_stop"}\n\n', False),
+        (b'data: {"delta":{"type":"message_stop"}}\n\n', False),
+        (b'data: "message_stop"\n\n', False),
+        (b'data: {"type":["message_stop"]}\n\n', False),
+        (b'data: {"type":"message_stop"\n\n', False),
+    ],
+)
+def test_the_last_word_of_a_stream_is_known_in_every_dialect(told: bytes, done: bool) -> None:
+    assert tap(b"data: {}\n\n" + told).done() is done

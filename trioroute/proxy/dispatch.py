@@ -265,7 +265,7 @@ class AttemptRun(Attempt):
         blame: Blame = "router" if limit == "total" else "replica"
         if relay is not None and relay.began:
             ending.settle_unless_settled("idle_timeout", "timeout", blame)
-            await relay.break_off(f"the response ran into the router's {limit} limit")
+            await relay.end_early(f"the response ran into the router's {limit} limit")
         elif limit == "stream_grace":
             silent = "it refuses connections and sent no byte for eject.stream_grace"
             self._no_answer(Trouble("timeout", "replica", None, True), silent)

@@ -177,12 +177,25 @@ class Relay:
                 ending.retry_after_ms = trouble.retry_after_ms
                 ending.settle("upstream_error", "error_event", trouble.blame)
 
+    async def end_early(self, message: str) -> None:
+        """The replica is waited for no longer: what it told to its last word is whole, although it
+        never ended its side; anything else ends as ``break_off`` says.
+
+        Not under a Content-Length, which would not be kept, nor while a piece is on its way.
+        """
+        idle = self._watched.phase == "idle" and not self.ended
+        framed = self._response.header(b"content-length") == b""
+        if idle and framed and self.tells_events and self._attempt.ending.tap.done():
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            await self.break_off(message)
+
     async def break_off(self, message: str) -> None:
         """End what began as broken: an error event where one can be read, then no clean end.
 
         Under a Content-Length an event could fill up the body so that it looks complete; behind a
-        chunk that is with the client in part it would be read as the rest of that chunk. Behind a
-        ``[DONE]`` nobody reads one.
+        chunk that is with the client in part it would be read as the rest of that chunk. Behind the
+        last word nobody reads one.
         """
         tap = self._attempt.ending.tap
         torn = self._outlet is not None and self._outlet.torn

@@ -22,8 +22,8 @@ USAGE_TOKENS_MAX = 200
 EVENTS_MAX = 256
 """Looked at for an error: with one too many the answer is taken for a whole one."""
 
-ERROR_VALUES_MAX = 4000
-"""Arrays and objects of an event that may be an error: more take milliseconds to parse."""
+EVENT_VALUES_MAX = 4000
+"""Arrays and objects of an event that is parsed: more take milliseconds."""
 
 _ABORT = re.compile(rb'"finish_reason"\s*:\s*"abort"')
 _TOKEN = re.compile(rb'[{}]|"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -39,6 +39,9 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 _FIELD = re.compile(rb"(?:^|[\r\n])(?:data|event)")
 _BEGINNING = b'"message_start"'
 """Anthropic's first event: its count of output tokens is not one of what came."""
+
+LAST_WORDS = frozenset((b"message_stop", b"response.completed", b"response.incomplete"))
+"""Types of the event that ends a stream of Anthropic's, and of the Responses API."""
 
 PROMPT = ("prompt_tokens", "input_tokens")
 COMPLETION = ("completion_tokens", "output_tokens")
@@ -111,8 +114,11 @@ class Tap:
         return self.tail().endswith((b"\n\n", b"\r\n\r\n", b"\r\r"))
 
     def done(self) -> bool:
-        """Whether an event stream said its last word, ``[DONE]``."""
-        return self.at_event_border() and _data(_BORDER.split(self.tail())[-2]) == b"[DONE]"
+        """Whether an event stream said its last word: ``[DONE]``, or one of ``LAST_WORDS``.
+
+        Of an event over TAIL_BYTES the beginning is not here: it counts as none.
+        """
+        return self.at_event_border() and _is_last_word(_data(_BORDER.split(self.tail())[-2]))
 
     def has_event(self) -> bool:
         """Whether an event stream held more than comments and blank lines."""
@@ -171,7 +177,7 @@ def error_in_events(text: bytes) -> int | None:
 
 def error_code(data: bytes) -> int | None:
     """The HTTP status an event's data stands for if it is an error, 500 where it names none."""
-    if b'"error"' not in data or data.count(b"{") + data.count(b"[") > ERROR_VALUES_MAX:
+    if b'"error"' not in data or _is_costly(data):
         return None
     try:
         event = orjson.loads(data)
@@ -184,6 +190,23 @@ def error_code(data: bytes) -> int | None:
         return 500 if event.get("type") == "error" else None
     code = error.get("code") if isinstance(error, dict) else None
     return code if isinstance(code, int) and 400 <= code <= 599 else 500
+
+
+def _is_last_word(data: bytes) -> bool:
+    if data == b"[DONE]":
+        return True
+    if not any(word in data for word in LAST_WORDS) or _is_costly(data):
+        return False
+    try:
+        event = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    told = event.get("type") if isinstance(event, dict) else None
+    return isinstance(told, str) and told.encode() in LAST_WORDS
+
+
+def _is_costly(data: bytes) -> bool:
+    return data.count(b"{") + data.count(b"[") > EVENT_VALUES_MAX
 
 
 def _data(block: bytes) -> bytes:
