@@ -34,14 +34,15 @@ class Asker:
     """Error codes."""
     next: int = 1
 
-    async def ask(self, path: str, body: bytes = b"") -> int:
+    async def ask(self, path: str, body: bytes = b"", *, more: bool = False) -> int:
+        """``more``: the body does not end with this."""
         stream = self.next
         self.next += 2
         method = "POST" if body else "GET"
         headers = {":method": method, ":path": path, ":scheme": "http", ":authority": "t"}
         self.h2.send_headers(stream, list(headers.items()), end_stream=not body)
         if body:
-            self.h2.send_data(stream, body, end_stream=True)
+            self.h2.send_data(stream, body, end_stream=not more)
         await self.raw.send(self.h2.data_to_send())
         return stream
 

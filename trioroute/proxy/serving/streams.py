@@ -9,15 +9,17 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
+import attrs
 import h2.exceptions
 import trio
-from h2.events import DataReceived, RequestReceived
+from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset
 from hypercorn.events import Closed
 from hypercorn.protocol.events import EndBody, EndData, Response
 from hypercorn.protocol.h2 import BUFFER_LOW_WATER, H2Protocol, StreamBuffer
 from hypercorn.protocol.http_stream import ASGIHTTPState
 from priority.priority import MissingStreamError
 
+from trioroute.proxy.serving import refusing
 from trioroute.proxy.serving.asgi import Send
 
 logger = logging.getLogger("trioroute.proxy")
@@ -25,9 +27,18 @@ logger = logging.getLogger("trioroute.proxy")
 FRAME_BYTES = 64 * 1024
 """Of DATA at most, whatever the client would take: other streams get their turn in between."""
 FLUSH_S = 1.0
+NO_ERROR = 0
 INTERNAL_ERROR = 2
 REFUSED_STREAM = 7
 """RFC 9113 section 7."""
+
+
+@attrs.define(slots=True)
+class _Rest:
+    """What may come of a body behind the answer, as over HTTP/1.1 (``refusing.linger``)."""
+
+    left: int = attrs.field(factory=lambda: refusing.LINGER_BYTES)
+    until: float = attrs.field(factory=lambda: trio.current_time() + refusing.LINGER_S)
 
 
 class Streams(H2Protocol):
@@ -42,6 +53,8 @@ class Streams(H2Protocol):
         self._written = written
         self._cut: WeakSet[Any] = WeakSet()
         """Buffers whose end did not leave."""
+        self._rests: dict[int, _Rest] = {}
+        """Of requests that were answered before their end."""
 
     async def handle(self, event: Any) -> None:  # noqa: ANN401 - hypercorn's
         """As hypercorn, but for the end: no request that takes nothing keeps it from others."""
@@ -63,11 +76,25 @@ class Streams(H2Protocol):
                     self.connection.reset_stream(event.stream_id, error_code=REFUSED_STREAM)
             elif isinstance(event, DataReceived) and event.stream_id not in self.streams:
                 with suppress(h2.exceptions.ProtocolError):
-                    size = event.flow_controlled_length
-                    self.connection.acknowledge_received_data(size, event.stream_id)
+                    self._pass_over(event.stream_id, event.flow_controlled_length)
             else:
+                if isinstance(event, StreamEnded | StreamReset):
+                    self._rests.pop(event.stream_id, None)
                 await super()._handle_events([event])
         await self._flush()
+
+    def _pass_over(self, stream_id: int, size: int) -> None:
+        """Take more of a body whose request was answered, for a client that reads no answer before
+        it has sent all; whoever sends too much is asked to stop, without an error.
+
+        RFC 9113, 8.1: RST_STREAM with NO_ERROR behind the answer, which the client keeps.
+        """
+        self.connection.acknowledge_received_data(size, stream_id)
+        rest = self._rests.setdefault(stream_id, _Rest())
+        rest.left -= size
+        if rest.left < 0 or trio.current_time() > rest.until:
+            del self._rests[stream_id]
+            self.connection.reset_stream(stream_id, error_code=NO_ERROR)
 
     async def stream_send(self, event: Any) -> None:  # noqa: ANN401 - hypercorn's
         """As hypercorn, but for the end of a body: it returns when END_STREAM is on its way, where
