@@ -193,6 +193,7 @@ class Rig:
         response: str | None = None,
         model: str = MODEL,
         draw: int = 0,
+        waited_ms: int = 0,
     ) -> Answer:
         self.requests += 1
         return self.send(
@@ -205,6 +206,7 @@ class Rig:
                 prefix=prefix,
                 response=response,
                 draw=draw,
+                waited_ms=waited_ms,
             )
         )
 
@@ -228,7 +230,7 @@ class Rig:
 
     def retry(self, flown: Flown) -> Answer:
         """The request of a failed attempt asks again (RULES 4.6)."""
-        before = attrs.evolve(self.asked[flown.number], at_ms=self.at_ms)
+        before = attrs.evolve(self.asked[flown.number], at_ms=self.at_ms, waited_ms=0)
         return self.send(
             attrs.evolve(
                 before,

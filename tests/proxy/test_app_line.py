@@ -121,7 +121,10 @@ async def test_who_finds_only_full_replicas_waits_and_is_served_in_order() -> No
             slots.answer()
         assert slots.order == list("123456")
         assert [answer.status for answer in answers] == [200] * 6
-        assert len(await rig.events(e.Dispatched)) == 6
+        dispatched = await rig.events(e.Dispatched)
+        assert len(dispatched) == 6
+        assert [one.waited_ms > 0 for one in dispatched[:3]] == [False, False, True]
+        assert all(one.waited_ms > 0 for one in dispatched[2:])
         assert await rig.events(e.Refused) == []
 
 
@@ -164,7 +167,7 @@ async def test_the_line_is_bounded_and_refuses_at_once() -> None:
                 await eventually(slots.served(served))
                 slots.answer()
         (refused,) = await rig.events(e.Refused)
-        assert (refused.code, refused.model) == ("overloaded", "m")
+        assert (refused.code, refused.model, refused.waited_ms) == ("overloaded", "m", 0)
 
 
 async def test_who_waited_too_long_is_refused_and_was_never_dispatched() -> None:
@@ -180,6 +183,8 @@ async def test_who_waited_too_long_is_refused_and_was_never_dispatched() -> None
             assert json.loads(answer.body)["error"]["code"] == "overloaded"
             slots.answer()
         assert len(await rig.events(e.Dispatched)) == 1
+        (refused,) = await rig.events(e.Refused)
+        assert 90 <= refused.waited_ms < 1000
 
 
 async def test_a_client_that_leaves_the_line_is_dropped_at_once_and_the_next_is_served() -> None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import attrs
+
 from tests.replay.rig import source_of, written_log
 from tests.replay.test_command import data, run
 from tests.rig import Rig, settings
@@ -11,9 +13,9 @@ from trioroute.replay.find import OnlyRefused, numbers_of_request
 from trioroute.replay.refused import RefusedTold, tell_refused
 
 
-def refuse(rig: Rig, code: RefusalCode, model: str | None = "m") -> None:
+def refuse(rig: Rig, code: RefusalCode, model: str | None = "m", waited_ms: int = 0) -> None:
     told = Refuse(at_ms=rig.at_ms, request_id="late", code=code, model=model, key="team")
-    rig.do(told)
+    rig.do(attrs.evolve(told, waited_ms=waited_ms))
 
 
 def story(rig: Rig) -> RefusedTold:
@@ -25,14 +27,14 @@ def story(rig: Rig) -> RefusedTold:
     raise AssertionError("it was refused")
 
 
-def full() -> Rig:
+def full(waited_ms: int = 0) -> Rig:
     rig = Rig(settings(admission={"max_in_flight": 2, "max_waiting": 4})).live("a", "b")
     for _ in range(3):
         rig.go()
     rig.drain("b")
     while rig.state.load.of("a").own < 2:
         rig.go()
-    refuse(rig, "overloaded")
+    refuse(rig, "overloaded", waited_ms=waited_ms)
     return rig
 
 
@@ -43,9 +45,15 @@ def test_of_a_full_fleet_it_names_the_limit_and_who_was_full_or_out() -> None:
     assert told.place == f"r1/{rig.state.position}"
     assert "a full (in flight 2 of admission.max_in_flight=2)" in told.cause
     assert "b DRAINING" in told.cause
-    assert "admission.max_waiting=4" in told.cause
+    assert told.cause.endswith("the line (admission.max_waiting=4) was full")
     assert {one.name: one.in_flight for one in told.replicas}["a"] == 2
     assert any("admission.max_in_flight" in remedy for remedy in told.remedies)
+
+
+def test_of_one_that_waited_it_says_how_long() -> None:
+    told = story(full(waited_ms=5000))
+    assert told.waited_ms == 5000
+    assert told.cause.endswith("it had waited in line for 5 s, of admission.max_wait=5000ms")
 
 
 def test_of_a_pool_that_is_out_it_says_who_was_what() -> None:

@@ -15,7 +15,8 @@ class Dispatched(Flat, frozen=True, kw_only=True):
     ``tried`` and ``earlier`` the replicas and dispatch numbers of this request's failed attempts.
     ``response`` is the digest of the ``previous_response_id`` (RULES 5.11).
 
-    ``key`` is the name of the API key it came with; never the key.
+    ``key`` is the name of the API key it came with; never the key. ``waited_ms``: how long it stood
+    in the router's line before this attempt (RULES 4.7).
 
     Of the policy ``least-work`` only (RULES 9): the prompt's known blocks end in ``base`` (0: none
     known), ``blocks`` follow it, and ``uncached`` prompt tokens are computed at ``replica``.
@@ -40,6 +41,7 @@ class Dispatched(Flat, frozen=True, kw_only=True):
     blocks: tuple[Int, ...] = ()
     uncached: Int = 0
     key: str | None = None
+    waited_ms: Int = 0
 
 
 class Failed(Flat, frozen=True, kw_only=True):
@@ -73,9 +75,10 @@ class Released(Flat, frozen=True, kw_only=True):
 
 
 class Refused(Flat, frozen=True, kw_only=True):
-    """A request that was never dispatched, or not again."""
+    """A request that was never dispatched, or not again; ``waited_ms`` it had stood in the line."""
 
     request_id: str
     code: RefusalCode
     model: str | None = None
     key: str | None = None
+    waited_ms: Int = 0

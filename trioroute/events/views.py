@@ -39,6 +39,7 @@ SELECT substr(d.stream, 8) || '/' || d.version AS decision,
        json_extract(d.body, '$.session') AS session,
        json_extract(d.body, '$.prefix') AS prefix,
        json_extract(d.body, '$.home') AS home,
+       coalesce(json_extract(d.body, '$.waited_ms'), 0) AS waited_ms,
        ends.outcome, ends.cause, ends.blame, ends.status, ends.ttfb_ms, ends.duration_ms,
        ends.prompt_tokens, ends.completion_tokens,
        {_AT.format(at="ends.at_ms")} AS ended_at

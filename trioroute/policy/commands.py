@@ -22,6 +22,7 @@ class Arrive:
     ``response`` are keyed digests. ``draw`` is random, below ``DRAWS`` where a router draws
     it, used by the fallback only.
     ``blocks`` are those of ``policy.blocks``, only where the policy in force asks for them.
+    ``waited_ms``: how long it stood in the line before; it decides nothing.
     """
 
     at_ms: int
@@ -37,6 +38,7 @@ class Arrive:
     earlier: tuple[int, ...] = ()
     blocks: tuple[int, ...] = ()
     key: str | None = None
+    waited_ms: int = 0
 
 
 @attrs.define(kw_only=True)
@@ -82,6 +84,7 @@ class Refuse:
     code: RefusalCode
     model: str | None = None
     key: str | None = None
+    waited_ms: int = 0
 
 
 @attrs.frozen(kw_only=True)

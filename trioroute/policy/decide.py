@@ -99,11 +99,18 @@ def _dispatched(
         blocks=blocks,
         uncached=uncached,
         key=command.key,
+        waited_ms=command.waited_ms,
     )
 
 
-def _refused(command: c.Arrive, code: RefusalCode) -> Refused:
-    return Refused(request_id=command.request_id, code=code, model=command.model, key=command.key)
+def _refused(command: c.Arrive | c.Refuse, code: RefusalCode) -> Refused:
+    return Refused(
+        request_id=command.request_id,
+        code=code,
+        model=command.model,
+        key=command.key,
+        waited_ms=command.waited_ms,
+    )
 
 
 def arrive_of(event: Dispatched, at_ms: int, state: State) -> c.Arrive:
@@ -125,6 +132,7 @@ def arrive_of(event: Dispatched, at_ms: int, state: State) -> c.Arrive:
         event.earlier,
         state.prompts.joined(event.base, event.blocks),
         event.key,
+        event.waited_ms,
     )
 
 
@@ -165,10 +173,7 @@ def _finish(state: State, command: c.Finish) -> list[Event]:
 
 
 def _refuse(state: State, command: c.Refuse) -> list[Event]:
-    refused = Refused(
-        request_id=command.request_id, code=command.code, model=command.model, key=command.key
-    )
-    return [refused]
+    return [_refused(command, command.code)]
 
 
 def _start(state: State, command: c.Start) -> list[Event]:

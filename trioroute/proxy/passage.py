@@ -50,7 +50,7 @@ class Chosen:
 
 @attrs.define(slots=True, eq=False)
 class Passage:
-    """Everything about one request that outlives an attempt."""
+    """Everything about one request that outlives an attempt; ``waited_ms``: in line for this."""
 
     desk: Desk
     scope: Scope
@@ -69,6 +69,7 @@ class Passage:
     tried: tuple[str, ...] = ()
     earlier: tuple[int, ...] = ()
     had_500: bool = False
+    waited_ms: int = 0
     answered: bool = False
     streams: bool = False
     heartbeat: Heartbeat | None = None
@@ -131,9 +132,8 @@ class Passage:
         """
         assert self.profile is not None
         desk = self.desk
-        self.attempt += 1
-        turned_away = desk.turned_away(begun=self.attempt > 1)
-        if turned_away is not None:
+        self.attempt, self.waited_ms = self.attempt + 1, 0
+        if (turned_away := desk.turned_away(begun=self.attempt > 1)) is not None:
             await self.refuse(turned_away)
             return None
         if self.attempt == 1:
@@ -149,13 +149,14 @@ class Passage:
 
     async def _wait_in_line(self, model: str) -> Chosen | RouterError:
         """Decide anew at each call. Nothing suspends between a decision and this one's return."""
-        line, limits = self.desk.line, self.desk.settings.admission
+        line, limits, joined_ms = self.desk.line, self.desk.settings.admission, self.desk.now_ms()
         ticket = line.join(model, limits.max_waiting, **self._claim(model))
         if ticket is not None:
             try:
                 with trio.move_on_after(limits.max_wait_ms / 1000):
                     while True:
                         await line.called(ticket)
+                        self.waited_ms = max(0, self.desk.now_ms() - joined_ms)
                         if ticket.turned_away:
                             break
                         decided = self._decide()
@@ -165,6 +166,7 @@ class Passage:
                             line.call_after(ticket)
             finally:
                 line.leave(ticket)
+            self.waited_ms = max(0, self.desk.now_ms() - joined_ms)
         self.log_refusal("overloaded")
         return FULL
 
@@ -198,9 +200,8 @@ class Passage:
 
     def upstream_id(self, number: int) -> str:
         """The request id for a replica: engines break on two live requests of one id."""
-        if self.desk.in_use.get(self.request_id, 0) > 1:
-            return f"{self.request_id}-{number}"
-        return self.request_id
+        again = self.desk.in_use.get(self.request_id, 0) > 1
+        return f"{self.request_id}-{number}" if again else self.request_id
 
     def response_digest(self, tap: Tap) -> str | None:
         """The digest of the response's id, where a follow-up may name it (RULES 5.11)."""
@@ -225,6 +226,7 @@ class Passage:
             earlier=self.earlier,
             blocks=self.profile.blocks,
             key=self.key_name,
+            waited_ms=self.waited_ms,
         )
 
     def _decide(self) -> Chosen | RouterError | None:
@@ -284,6 +286,7 @@ class Passage:
             code=code,
             model=model,
             key=self.key_name,
+            waited_ms=self.waited_ms,
         )
         with suppress(JournalFull, LogError):  # answered all the same; readiness shows the trouble
             self.desk.router.handle(command)

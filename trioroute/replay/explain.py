@@ -117,6 +117,7 @@ def _request(event: Dispatched) -> Request:
         response=event.response,
         draw=event.draw,
         tried=event.tried,
+        waited_ms=event.waited_ms,
     )
 
 

@@ -107,6 +107,8 @@ def _request(console: Console, told: Told, now_ms: int) -> None:
         if key is not None
     ]
     say(console, f"keys      {', '.join(keys) or 'none'}")
+    if request.waited_ms:
+        say(console, f"waited    {span(request.waited_ms)} in line for room (RULES 4.7)")
     say(console, f"time      {told.at} ({ago(told.at_ms, now_ms)})")
 
 

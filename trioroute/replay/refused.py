@@ -1,6 +1,6 @@
 """The story of a request that was never dispatched: who refused it, and what was full or out then.
 
-When it came is not in the log, nor how long it waited in line; what stood at the refusal is.
+How long it waited in line is in its row, and what stood at the refusal.
 """
 
 import attrs
@@ -11,7 +11,7 @@ from trioroute.events import Refused
 from trioroute.projections import State
 from trioroute.projections.measure import ROUTABLE
 from trioroute.replay.client import refused_words
-from trioroute.replay.clock import local_iso
+from trioroute.replay.clock import local_iso, span
 from trioroute.replay.explain import seen_at
 from trioroute.replay.incident.prove_refusals import refusal_proofs
 from trioroute.replay.incident.room import REFUSED
@@ -56,7 +56,7 @@ _REMEDIES = {
 class RefusedTold:
     """``place`` is the row of the refusal; ``client`` what the client got; ``cause`` the limit or
     state that refused it; ``replicas`` those that serve its model as they were then (of a model
-    that nobody serves, none). ``remedies``: proved ones first."""
+    that nobody serves, none). ``waited_ms``: in the line. ``remedies``: proved ones first."""
 
     request_id: str
     place: str
@@ -69,6 +69,7 @@ class RefusedTold:
     cause: str
     replicas: tuple[ReplicaSeen, ...]
     remedies: tuple[str, ...]
+    waited_ms: int = 0
 
 
 def tell_refused(source: Source, record: Record) -> RefusedTold:
@@ -93,6 +94,7 @@ def tell_refused(source: Source, record: Record) -> RefusedTold:
         cause=_cause(state, event, replicas),
         replicas=replicas,
         remedies=(*_proved(source, record, event, state), _REMEDIES[event.code]),
+        waited_ms=event.waited_ms,
     )
 
 
@@ -129,11 +131,13 @@ def _cause(state: State, event: Refused, replicas: tuple[ReplicaSeen, ...]) -> s
     limits = state.settings.admission
     if not limits.max_waiting or not limits.max_wait_ms:
         line = "and nobody may wait in line (admission.max_waiting or max_wait is 0)"
-    else:
+    elif event.waited_ms:
         line = (
-            f"and the line (admission.max_waiting={limits.max_waiting}) was full, or it had waited "
-            f"for admission.max_wait={limits.max_wait_ms}ms"
+            f"and it had waited in line for {span(event.waited_ms)}, of "
+            f"admission.max_wait={limits.max_wait_ms}ms"
         )
+    else:
+        line = f"and the line (admission.max_waiting={limits.max_waiting}) was full"
     return f"no replica for {model} had room: {', '.join(said)}; {line}"
 
 

@@ -13,7 +13,7 @@ from trioroute.policy.explain import Step
 
 @attrs.frozen(kw_only=True)
 class Request:
-    """The request as it arrived at the decision; keys are keyed digests."""
+    """The request as it arrived at the decision; keys are keyed digests. It waited in the line."""
 
     request_id: str
     model: str
@@ -25,6 +25,7 @@ class Request:
     response: str | None
     draw: int
     tried: tuple[str, ...]
+    waited_ms: int = 0
 
 
 @attrs.frozen(kw_only=True)

@@ -43,6 +43,8 @@ class Journey:
     first_ns: int | None = None
     sequence: Sequence | None = None
     ticket: int = 0
+    joined_ms: int = 0
+    waited_ms: int = 0
     over: bool = False
 
 
@@ -110,6 +112,7 @@ class Traffic:
             tried=journey.tried,
             earlier=journey.earlier,
             blocks=request.named_blocks if asks_for_blocks(self._router.state.settings) else (),
+            waited_ms=journey.waited_ms,
         )
 
     def _decide(self, journey: Journey) -> None:
@@ -253,21 +256,28 @@ class Traffic:
             self._turn_away(journey)
             return
         self._tickets += 1
-        journey.ticket = self._tickets
+        journey.ticket, journey.joined_ms = self._tickets, self._clock.at_ms
         self._line.append(journey)
         self._clock.after(limits.max_wait_ms, partial(self._waited, journey, journey.ticket))
 
     def _waited(self, journey: Journey, ticket: int) -> None:
         if journey.ticket == ticket:
-            self._line.remove(journey)
+            self._leave_line(journey)
             self._turn_away(journey)
 
+    def _leave_line(self, journey: Journey) -> None:
+        self._line.remove(journey)
+        journey.ticket, journey.waited_ms = 0, self._clock.at_ms - journey.joined_ms
+
     def _turn_away(self, journey: Journey) -> None:
-        journey.ticket = 0
-        name = journey.request.name
-        self._router.handle(
-            Refuse(at_ms=self._clock.at_ms, request_id=name, code="overloaded", model=MODEL)
+        refuse = Refuse(
+            at_ms=self._clock.at_ms,
+            request_id=journey.request.name,
+            code="overloaded",
+            model=MODEL,
+            waited_ms=journey.waited_ms,
         )
+        self._router.handle(refuse)
         self._end(journey, error=True)
 
     def _after(self, decided: Decided) -> None:
@@ -281,8 +291,7 @@ class Traffic:
         for journey in tuple(self._line):
             self._sight.request = journey.request
             if self._router.look(self._arrive(journey)).verdict != "wait":
-                self._line.remove(journey)
-                journey.ticket = 0
+                self._leave_line(journey)
                 self._decide(journey)
             elif not journey.tried:
                 return  # the room there may be is at a replica that only the tried cannot use
