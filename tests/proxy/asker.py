@@ -46,6 +46,10 @@ class Asker:
         await self.raw.send(self.h2.data_to_send())
         return stream
 
+    async def go_on(self, stream: int, body: bytes, *, more: bool) -> None:
+        self.h2.send_data(stream, body, end_stream=not more)
+        await self.raw.send(self.h2.data_to_send())
+
     async def reset(self, stream: int) -> None:
         self.h2.reset_stream(stream, h2.errors.ErrorCodes.CANCEL)
         await self.raw.send(self.h2.data_to_send())

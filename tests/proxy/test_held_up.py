@@ -1,16 +1,21 @@
 """While the server itself stands still, no limit runs for its clients."""
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 import trio
 
+from tests.certificates import Pair
 from tests.proxy import serving as spoken_by
+from tests.proxy.asker import asking
 from tests.proxy.replies import LAST
-from tests.proxy.serving import GET, RawClient, chunk, client, echo, serving, start
+from tests.proxy.serving import GET, RawClient, chunk, client, echo, port_tls, serving, start
+from trioroute.proxy.serving import seam
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
 from trioroute.proxy.serving.limits import ServerLimits
 
@@ -91,6 +96,72 @@ async def test_a_request_that_is_coming_is_not_late(
         await asks(c)
         assert (await c.reply()).body == b"body"
     assert server.refusals == []
+
+
+async def test_one_over_http2_is_not_late(certificate: Pair) -> None:
+    pair = certificate if spoken_by.spoken is not None else None
+    async with serving(echo, LIMITS) as server, asking(server, pair=pair) as asker:
+        stream = await asker.ask("/", b"bo", more=True)
+        for piece in (b"d", b"y"):
+            await trio.sleep(0.05)
+            stand_still()
+            await asker.go_on(stream, piece, more=piece != b"y")
+        await asker.read_whole(stream)
+        assert asker.bodies[stream] == b"body"
+    assert server.refusals == []
+
+
+async def test_one_over_http2_that_comes_too_slowly_is_late(certificate: Pair) -> None:
+    pair = certificate if spoken_by.spoken is not None else None
+    async with serving(echo, LIMITS) as server, asking(server, pair=pair) as asker:
+        stream = await asker.ask("/", b"bo", more=True)
+        await asker.read_whole(stream)
+        assert asker.heads[stream][":status"] == "408"
+    assert server.refusals == ["request_timeout"]
+
+
+async def held_up() -> None:
+    """And what was due meanwhile has happened."""
+    await trio.sleep(0.05)
+    stand_still()
+    await trio.sleep(0.05)
+
+
+async def in_silence(to: trio.SocketStream, tls: ssl.SSLObject, said: ssl.MemoryBIO) -> None:
+    await held_up()
+    with suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    await to.send_all(said.read())
+
+
+async def in_the_hello(to: trio.SocketStream, tls: ssl.SSLObject, said: ssl.MemoryBIO) -> None:
+    with suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    hello = said.read()
+    for piece in (hello[:9], hello[9:20], hello[20:]):
+        await to.send_all(piece)
+        await held_up()
+
+
+@pytest.mark.parametrize("begins", [in_silence, in_the_hello])
+async def test_a_handshake_is_not_late(
+    begins: Callable[[trio.SocketStream, ssl.SSLObject, ssl.MemoryBIO], Awaitable[None]],
+    certificate: Pair,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(seam, "HANDSHAKE_S", 0.6)
+    heard, said = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = certificate.client().wrap_bio(heard, said, server_hostname="127.0.0.1")
+    async with serving(echo, LIMITS, tls=port_tls(certificate)) as server:
+        async with await trio.open_tcp_stream("127.0.0.1", server.port) as to:
+            await begins(to, tls, said)
+            with trio.fail_after(10):
+                while tls.version() is None or tls.cipher() is None:
+                    data = await to.receive_some()
+                    assert data, "it was closed"
+                    heard.write(data)
+                    with suppress(ssl.SSLWantReadError):
+                        tls.do_handshake()
 
 
 async def test_one_that_comes_too_slowly_is_late_all_the_same() -> None:

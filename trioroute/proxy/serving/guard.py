@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+import attrs
 import h11
 import trio
 
@@ -91,15 +92,21 @@ class GuardedApp:
         await self._settle(scope, session, failure, client.gone)
 
     async def _read_body(self, receive: Receive) -> bytes | None:
+        limit_s = self._hub.limits.body_timeout_s
+        coming = _Coming(limit_s, self._hub.deadline(limit_s))
+        self._hub.keep_time(coming)
+        try:
+            with coming.scope:
+                return await self._gather(receive, coming)
+        finally:
+            self._hub.forget(coming)
+        raise Refusal(408, "request_timeout", coming.too_slow())
+
+    async def _gather(self, receive: Receive, pace: Pace) -> bytes | None:
         limits = self._hub.limits
         gathered = Gathered()
-        pace = Pace(limits.body_timeout_s, trio.current_time() + limits.body_timeout_s)
         while True:
-            message: Message | None = None
-            with trio.move_on_at(pace.deadline):
-                message = await receive()
-            if message is None:
-                raise Refusal(408, "request_timeout", pace.too_slow())
+            message = await receive()
             if message["type"] == "http.disconnect":
                 return None
             data: bytes = message.get("body", b"")
@@ -151,6 +158,18 @@ class GuardedApp:
             await _answer(send, refusal)
         if waiting.cancelled_caught:
             await self._break_stream(send)
+
+
+@attrs.define(eq=False)
+class _Coming(Pace):
+    """Timed by the hub, which forgives a body what the server itself stood still."""
+
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+
+    def expire(self) -> None:
+        """It came too slowly."""
+        self.deadline = float("inf")
+        self.scope.cancel()
 
 
 class GuardedExchange:

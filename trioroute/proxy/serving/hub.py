@@ -166,10 +166,11 @@ class Hub:
 
     def _forgive(self, late_s: float) -> None:
         """While the router stood still no client had a chance to be in time (as ``proxy.watch``);
-        only what nobody waits for, an idle connection, grew old."""
+        only what nobody waits for, a connection between two requests, grew old."""
         if late_s * 1000 >= HELD_UP_MS:
             self.held_up_s += late_s
-            busy: list[Timed] = [*(self._wires - self._idle), *self._answers]
+            resting = self._idle - self._unused
+            busy: list[Timed] = [*(self._wires - resting), *self._answers]
             for one in busy:
                 one.deadline += late_s
 

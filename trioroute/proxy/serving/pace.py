@@ -7,7 +7,7 @@ STEP_BYTES = 16 * 1024
 as the measure: a byte every ten seconds kept a connection for ever."""
 
 
-@attrs.define(slots=True)
+@attrs.define(slots=True, eq=False)
 class Pace:
     """The body must bring ``STEP_BYTES`` more, or its end, within each ``limit_s``."""
 

@@ -101,10 +101,11 @@ async def _serve_secure(
 
 async def _agreed(hub: Hub, wire: SecureWire) -> bool:
     """Shake hands. False: the client speaks something else, and was told so if that is HTTP."""
-    until = wire.deadline = hub.deadline(HANDSHAKE_S)
+    wire.deadline = hub.deadline(HANDSHAKE_S)
     hub.set_idle(wire, True, unused=True)
     data = await wire.read()
     hub.set_idle(wire, False)
+    until = wire.deadline
     if data[:1] != HANDSHAKE:
         if TOKEN_BYTE.match(data) is not None:
             await refuse(hub, wire, PLAIN_ON_TLS, data)

@@ -72,6 +72,7 @@ class SecureWire(Wire):
             if not done:
                 self.deadline = until
                 data = await self.read()
+                until = self.deadline  # it is later by what the server itself stood still
         self._shaken = True
         self.deadline = float("inf")
 
