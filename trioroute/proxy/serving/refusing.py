@@ -1,6 +1,5 @@
 """How a connection is told no, or closed behind an answer: what was said leaves, and arrives."""
 
-import os
 from contextlib import suppress
 
 import trio
@@ -44,17 +43,3 @@ async def linger(hub: Hub, wire: Wire) -> None:
             if not data:
                 return
             left -= len(data)
-
-
-def turn_away(hub: Hub, stream: trio.SocketStream, *, secure: bool) -> None:
-    """Answer one connection too many without waiting for it; a TLS client is only closed."""
-    refusal = Refusal(
-        503,
-        "overloaded",
-        f"as many connections are open as this server takes ({hub.limits.max_connections}): try "
-        "again; who runs it can raise its limit of open files, or add a server",
-    )
-    hub.refused(refusal.code)
-    if not secure:
-        os.write(stream.socket.fileno(), hub.addressed(refusal, ()).response())
-    stream.socket.close()

@@ -21,9 +21,10 @@ from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.http2 import Http2Connection
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.lean import LeanConnection
+from trioroute.proxy.serving.overflow import Overflow
 from trioroute.proxy.serving.parser import TOKEN_BYTE
 from trioroute.proxy.serving.refusal import PLAIN_ON_TLS
-from trioroute.proxy.serving.refusing import refuse, turn_away
+from trioroute.proxy.serving.refusing import refuse
 from trioroute.proxy.serving.secure import HANDSHAKE, HANDSHAKE_S, SecureWire
 from trioroute.proxy.serving.tls import Renewable
 from trioroute.proxy.serving.wire import ClientGone, Wire
@@ -43,6 +44,7 @@ def lean_worker(hub: Hub, app: ASGIApp, tls: Renewable | None = None) -> WorkerS
     if not _is_in_place(module):
         return None
     serve = module.worker_serve
+    overflow = Overflow(hub, tls)
 
     async def connect(
         stock_app: ASGIWrapper,
@@ -58,7 +60,7 @@ def lean_worker(hub: Hub, app: ASGIApp, tls: Renewable | None = None) -> WorkerS
 
         try:
             if hub.full:
-                turn_away(hub, stream, secure=tls is not None)
+                await overflow.turn_away(stream)
             elif tls is not None:
                 await _serve_secure(hub, app, stream, tls, serve_http2)
             else:
