@@ -70,6 +70,34 @@ async def test_a_streamed_message_is_named_events(
     assert events[-2]["usage"]["output_tokens"] == 5
 
 
+async def test_errors_of_messages_are_anthropics(
+    start_engine: StartEngine, client_of: ClientOf
+) -> None:
+    client = await client_of(await start_engine(models=("demo",)))
+
+    async def fails(path: str = "/v1/messages", **asked: Any) -> tuple[int, str, str]:
+        answer = await client.post(path, json=message(**asked))
+        told = answer.json()
+        assert told["type"] == "error"
+        assert set(told["error"]) == {"type", "message"}
+        return answer.status_code, told["error"]["type"], told["error"]["message"]
+
+    status, kind, text = await fails(model="other")
+    assert (status, kind) == (404, "not_found_error")
+    assert "does not exist" in text
+    assert (await fails(max_tokens=0))[:2] == (400, "invalid_request_error")
+    assert (await fails("/v1/messages/count_tokens", model="other"))[0] == 404
+    for status, kind in ((503, "overloaded_error"), (500, "api_error"), (429, "rate_limit_error")):
+        await client.post("/faults", json={"status": status})
+        assert (await fails())[:2] == (status, kind)
+    await client.post("/faults", json={"error_event": 503})
+    text = (await client.post("/v1/messages", json=message(stream=True))).text
+    assert text.startswith("event: error\ndata: ")
+    assert orjson.loads(text.partition("data: ")[2])["error"]["type"] == "overloaded_error"
+    chat = {"model": "demo", "messages": HELLO}
+    assert "code" in (await client.post("/v1/chat/completions", json=chat)).json()["error"]
+
+
 @pytest.mark.parametrize("choice", [{"type": "any"}, {"type": "tool", "name": "weather"}])
 async def test_a_demanded_tool_is_used(
     choice: dict[str, str], start_engine: StartEngine, client_of: ClientOf
@@ -110,6 +138,34 @@ async def test_a_demanded_function_is_called(choice: Any, start_engine: StartEng
             assert made.type == "function"
             assert orjson.loads(made.function.arguments) == FITTING
             assert done.choices[0].finish_reason == "tool_calls"
+
+    await trio.to_thread.run_sync(talk)
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "weather"}])
+async def test_a_demanded_function_is_called_in_a_response(
+    choice: Any, start_engine: StartEngine
+) -> None:
+    handle = await start_engine(models=("demo",))
+    tool: Any = {"type": "function", "name": "weather", "parameters": PARAMETERS, "strict": None}
+
+    def talk() -> None:
+        asked: dict[str, Any] = {"tools": [tool], "tool_choice": choice, "input": "hello"}
+        with openai_client(handle) as client:
+            whole = client.responses.create(model="demo", **asked)
+            [call] = whole.output
+            assert call.type == "function_call"
+            assert (call.name, orjson.loads(call.arguments)) == ("weather", FITTING)
+            assert call.call_id
+            assert (whole.status, whole.output_text) == ("completed", "")
+            with client.responses.stream(model="demo", **asked) as stream:
+                kinds = [event.type for event in stream]
+                done = stream.get_final_response()
+            [made] = done.output
+            assert made.type == "function_call"
+            assert orjson.loads(made.arguments) == FITTING
+            assert "response.function_call_arguments.delta" in kinds
+            assert "response.output_text.delta" not in kinds
 
     await trio.to_thread.run_sync(talk)
 

@@ -78,7 +78,7 @@ class Api:
             try:
                 await handlers[method](exchange)
             except errors.ApiError as error:
-                await exchange.answer(error.status, error.body())
+                await exchange.answer(error.status, _told(exchange, error))
 
     def _generation(self, generator: Generator) -> Handler:
         """Counts the request for /load and lets the faults strike."""
@@ -97,7 +97,7 @@ class Api:
             except errors.ApiError as error:
                 after = None if fault.status is None else fault.retry_after
                 headers = [] if after is None else [("retry-after", f"{after:g}")]
-                await exchange.answer(error.status, error.body(), headers=headers)
+                await exchange.answer(error.status, _told(exchange, error), headers=headers)
                 whole = True
             finally:
                 self.in_flight -= 1
@@ -243,6 +243,12 @@ async def _empty(exchange: Exchange) -> None:
 def _body(exchange: Exchange) -> bodies.Body:
     content_type = exchange.request.headers.get("content-type", "")
     return bodies.parse_body(exchange.request.body, content_type)
+
+
+def _told(exchange: Exchange, error: errors.ApiError) -> bytes:
+    """The body of an error in the shape that the clients of the path read."""
+    of_anthropic = exchange.request.path.startswith("/v1/messages")
+    return error.message_body() if of_anthropic else error.body()
 
 
 def _answer_id(kind: str, exchange: Exchange) -> str:

@@ -104,7 +104,8 @@ def parse_response(body: Body, settings: EngineSettings, earlier: bytes) -> Gene
     instructions = str(body.get("instructions") or "").encode()
     prompt = tools_text(body) + instructions + earlier + new
     limit = body.get("max_output_tokens")
-    return _generation(body, settings, (prompt,), limit, "max_output_tokens")
+    asked = _generation(body, settings, (prompt,), limit, "max_output_tokens")
+    return attrs.evolve(asked, call=demanded_call(body))
 
 
 def messages_text(messages: object, where: str) -> bytes:

@@ -1,4 +1,5 @@
-"""Errors as vLLM 0.32.0 words them (captured), shape {"error": {message, type, param, code}}."""
+"""Errors as vLLM 0.32.0 words them (captured), shape {"error": {message, type, param, code}};
+on Anthropic's paths the same words in Anthropic's shape."""
 
 from http import HTTPStatus
 
@@ -8,6 +9,19 @@ BUSY = (
     "The engine is currently busy and cannot accept new requests. Please try again later or on a "
     "different instance."
 )
+
+
+ANTHROPIC_KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+"""Words of Anthropic's API for a status; a 5xx that is not here is an ``api_error``."""
 
 
 class ApiError(Exception):
@@ -38,6 +52,16 @@ class ApiError(Exception):
     def event(self) -> bytes:
         """The same as one server-sent event."""
         return b"data: " + self.body() + b"\n\n"
+
+    def message_body(self) -> bytes:
+        """The JSON body on `/v1/messages`, in Anthropic's shape."""
+        other = "invalid_request_error" if self.status < 500 else "api_error"
+        kind = ANTHROPIC_KINDS.get(self.status, other)
+        return orjson.dumps({"type": "error", "error": {"type": kind, "message": self.message}})
+
+    def message_event(self) -> bytes:
+        """The same as one server-sent event; its name is what clients go by."""
+        return b"event: error\ndata: " + self.message_body() + b"\n\n"
 
 
 def invalid(kind: str, where: str | None, message: str, got: str) -> ApiError:

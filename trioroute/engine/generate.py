@@ -12,7 +12,7 @@ from trioroute.engine.bodies import Generation
 from trioroute.engine.connection import Exchange
 from trioroute.engine.faults import Faults
 from trioroute.engine.loop import Job, StepLoop
-from trioroute.engine.shapes import DONE, Outcome, Shape, Usage
+from trioroute.engine.shapes import Outcome, Shape, Usage
 from trioroute.engine.tokens import BYTES_PER_TOKEN, answer_text
 
 _GARBAGE = b"\x16\x03\x01\x00\xfbthis is no HTTP\x00\xff\xfe\n"
@@ -114,7 +114,7 @@ class Run:
         # a 200, as an event.
         await self.exchange.start()
         if self.fault.error_event is not None:
-            await self._send([errors.demanded(self.fault.error_event).event(), DONE])
+            await self._send(self.shape.failed(errors.demanded(self.fault.error_event)))
             await self.exchange.finish()
             return
         await self._send(self.shape.greeting())
@@ -124,7 +124,7 @@ class Run:
                 await self._tokens(job)
                 self._count_aborts()
         except QueueFullError:
-            await self._send([errors.busy().event(), DONE])
+            await self._send(self.shape.failed(errors.busy()))
         else:
             await self._send(self.shape.closing(self.outcomes, self.usage))
         await self.exchange.finish()

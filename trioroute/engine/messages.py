@@ -7,6 +7,7 @@ import attrs
 import orjson
 
 from trioroute.engine.bodies import Generation
+from trioroute.engine.errors import ApiError
 from trioroute.engine.shapes import Outcome, Usage
 
 STOP_REASONS = {"stop": "end_turn", "length": "max_tokens"}
@@ -52,6 +53,10 @@ class MessageShape:
             _event("message_delta", {"delta": delta, "usage": _shown(usage)}),
             _event("message_stop", {}),
         ]
+
+    def failed(self, error: ApiError) -> list[bytes]:
+        """An event named error."""
+        return [error.message_event()]
 
     def whole(self, outcomes: Items[Outcome], usage: Usage) -> bytes:
         """The message object."""

@@ -9,7 +9,7 @@ import orjson
 
 from trioroute.engine.bodies import Generation
 from trioroute.engine.errors import ApiError
-from trioroute.engine.shapes import Outcome, Usage
+from trioroute.engine.shapes import DONE, Outcome, Usage
 
 MAX_RESPONSES = 1000
 """Responses remembered per replica; the oldest are forgotten (vLLM itself forgets none)."""
@@ -46,21 +46,30 @@ class ResponseMemory:
 
 @attrs.define
 class ResponseShape:
-    """One answer in the form of the Responses API: numbered, named events and no [DONE]."""
+    """One answer in the form of the Responses API: numbered, named events and no [DONE].
+
+    Its one item is a message, or the call of a function that the client demanded.
+    """
 
     answer_id: str
     created: int
     asked: Generation
     previous_id: str | None
     _number: int = attrs.field(default=0, init=False)
+    _said: int = attrs.field(default=0, init=False)
 
     @property
     def _item_id(self) -> str:
-        return "msg_" + self.answer_id.removeprefix("resp_")
+        kind = "msg_" if self.asked.call is None else "fc_"
+        return kind + self.answer_id.removeprefix("resp_")
+
+    @property
+    def _item_place(self) -> dict[str, Any]:
+        return {"item_id": self._item_id, "output_index": 0}
 
     @property
     def _place(self) -> dict[str, Any]:
-        return {"content_index": 0, "item_id": self._item_id, "output_index": 0}
+        return {"content_index": 0, **self._item_place}
 
     def greeting(self) -> list[bytes]:
         """created and in_progress, which vLLM sends before it computes."""
@@ -71,40 +80,62 @@ class ResponseShape:
         ]
 
     def opening(self, usage: Usage) -> list[bytes]:
-        """The message and its text part begin."""
+        """The item begins, and the text part of a message."""
         del usage
-        item = self._item("in_progress", [])
-        part = {"annotations": [], "text": "", "type": "output_text", "logprobs": []}
-        return [
-            self._event("response.output_item.added", {"item": item, "output_index": 0}),
-            self._event("response.content_part.added", self._place | {"part": part}),
-        ]
+        item = self._item("in_progress", "")
+        added = self._event("response.output_item.added", {"item": item, "output_index": 0})
+        if self.asked.call is not None:
+            return [added]
+        part = self._part("") | {"logprobs": []}
+        return [added, self._event("response.content_part.added", self._place | {"part": part})]
 
     def token(self, choice: int, text: str, finish_reason: str | None, usage: Usage) -> bytes:
-        """A text delta; how it ended stands in the last event."""
+        """A delta of the text or of the arguments; how it ended stands in the last event."""
         del choice, finish_reason, usage
-        rest = self._place | {"delta": text, "logprobs": []}
-        return self._event("response.output_text.delta", rest)
+        call = self.asked.call
+        if call is None:
+            rest = self._place | {"delta": text, "logprobs": []}
+            return self._event("response.output_text.delta", rest)
+        piece = call.piece(self._said, self.asked.max_tokens)
+        self._said += 1
+        rest = self._item_place | {"delta": piece}
+        return self._event("response.function_call_arguments.delta", rest)
 
     def closing(self, outcomes: Items[Outcome], usage: Usage) -> list[bytes]:
-        """The text, the part, the message and the response are done."""
-        part = self._part(outcomes[0].text)
-        item = self._item("completed", [part])
-        text = {"text": outcomes[0].text, "logprobs": []}
+        """The text and its part, or the arguments, the item and the response are done."""
+        item = self._item("completed", outcomes[0].text)
         return [
-            self._event("response.output_text.done", self._place | text),
-            self._event("response.content_part.done", self._place | {"part": part}),
+            *self._said_all(outcomes[0].text),
             self._event("response.output_item.done", {"item": item, "output_index": 0}),
             self._event("response.completed", {"response": self._done(outcomes, usage)}),
         ]
+
+    def _said_all(self, text: str) -> list[bytes]:
+        call = self.asked.call
+        if call is not None:
+            told = {"arguments": call.arguments, "name": call.name}
+            return [
+                self._event("response.function_call_arguments.done", self._item_place | told),
+            ]
+        said = self._place | {"text": text, "logprobs": []}
+        part = self._place | {"part": self._part(text)}
+        return [
+            self._event("response.output_text.done", said),
+            self._event("response.content_part.done", part),
+        ]
+
+    def failed(self, error: ApiError) -> list[bytes]:
+        """The error, then [DONE], as of the other OpenAI paths."""
+        return [error.event(), DONE]
 
     def whole(self, outcomes: Items[Outcome], usage: Usage) -> bytes:
         """The response object."""
         return orjson.dumps(self._done(outcomes, usage))
 
     def _done(self, outcomes: Items[Outcome], usage: Usage) -> dict[str, Any]:
-        status = "completed" if outcomes[0].finish_reason == "stop" else "incomplete"
-        output = [self._item("completed", [self._part(outcomes[0].text)])]
+        complete = outcomes[0].finish_reason == "stop" or self.asked.call is not None
+        status = "completed" if complete else "incomplete"
+        output = [self._item("completed", outcomes[0].text)]
         shown = {
             "input_tokens": usage.prompt_tokens,
             "input_tokens_details": {"cached_tokens": usage.cached_tokens},
@@ -136,10 +167,21 @@ class ResponseShape:
             "usage": usage,
         }
 
-    def _item(self, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
+    def _item(self, status: str, text: str) -> dict[str, Any]:
+        """``text``: what was said by now, of a message."""
+        call = self.asked.call
+        if call is not None:
+            return {
+                "arguments": call.arguments if status == "completed" else "",
+                "call_id": "call_" + self.answer_id.removeprefix("resp_"),
+                "name": call.name,
+                "type": "function_call",
+                "id": self._item_id,
+                "status": status,
+            }
         return {
             "id": self._item_id,
-            "content": content,
+            "content": [self._part(text)] if status == "completed" else [],
             "role": "assistant",
             "status": status,
             "type": "message",

@@ -11,6 +11,7 @@ import attrs
 import orjson
 
 from trioroute.engine.bodies import Generation
+from trioroute.engine.errors import ApiError
 from trioroute.engine.settings import VERSION
 
 DONE = b"data: [DONE]\n\n"
@@ -58,6 +59,9 @@ class Shape(Protocol):
     def closing(self, outcomes: Items[Outcome], usage: Usage) -> list[bytes]:
         """What follows the last token."""
 
+    def failed(self, error: ApiError) -> list[bytes]:
+        """The last words of a stream that fails inside its 200."""
+
     def whole(self, outcomes: Items[Outcome], usage: Usage) -> bytes:
         """The JSON of a non-stream answer."""
 
@@ -81,6 +85,10 @@ class _CompletionShape:
             return [DONE]
         chunk = {"choices": [], "usage": usage.shown(), "system_fingerprint": FINGERPRINT}
         return [self._event(chunk), DONE]
+
+    def failed(self, error: ApiError) -> list[bytes]:
+        """The error, then [DONE]."""
+        return [error.event(), DONE]
 
     def _chunk(self, choice: dict[str, Any], usage: Usage) -> bytes:
         chunk: dict[str, Any] = {"choices": [choice]}

@@ -43,6 +43,18 @@ _BEGINNING = b'"message_start"'
 LAST_WORDS = frozenset((b"message_stop", b"response.completed", b"response.incomplete"))
 """Types of the event that ends a stream of Anthropic's, and of the Responses API."""
 
+ANTHROPIC_STATUS = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "overloaded_error": 503,
+    "timeout_error": 504,
+}
+"""What the error types of Anthropic's API stand for: its errors in a stream tell no number."""
+
 PROMPT = ("prompt_tokens", "input_tokens")
 COMPLETION = ("completion_tokens", "output_tokens")
 
@@ -188,8 +200,14 @@ def error_code(data: bytes) -> int | None:
     error = event.get("error")
     if not error:
         return 500 if event.get("type") == "error" else None
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, int) and 400 <= code <= 599 else 500
+    if not isinstance(error, dict):
+        return 500
+    code = error.get("code")
+    if isinstance(code, int) and 400 <= code <= 599:
+        return code
+    kind = error.get("type")
+    known = event.get("type") == "error" and isinstance(kind, str)
+    return ANTHROPIC_STATUS.get(str(kind), 500) if known else 500
 
 
 def _is_last_word(data: bytes) -> bool:
