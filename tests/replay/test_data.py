@@ -15,12 +15,12 @@ from tests.replay.rig import written_log as written
 from tests.replay.test_command import data, run
 from tests.rig import Rig
 from trioroute.policy import explain
-from trioroute.replay import compare, refused, told
+from trioroute.replay import compare, refused, requested, told
 from trioroute.replay.incident import told as incident
 
 CLASSES: dict[str, type] = {
     name: cls
-    for module in (told, incident, explain, compare, refused)
+    for module in (told, requested, incident, explain, compare, refused)
     for name, cls in vars(module).items()
     if isinstance(cls, type)
     and attrs.has(cls)
@@ -79,7 +79,7 @@ def test_answers_are_what_is_documented(log: Path) -> None:
     again = next(row for row in rows if row["attempt"] == 2)
     check(data(log, "--request", again["request_id"]), tuple[told.Told, ...], "--request")
     listed = data(log, "--requests", "-1h", "--where", "replica=c")
-    check(listed, told.Listed, "--requests")
+    check(listed, requested.Listed, "--requests")
     check(data(log, "--session", "s3"), told.SessionTold, "--session")
     check(data(log, "--replica", "c"), told.ReplicaTold, "--replica")
     check(data(log, "--at", "-10s"), tuple[told.Moment, ...], "--at")

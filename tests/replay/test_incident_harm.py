@@ -3,7 +3,6 @@
 from tests.replay.prevented import said, told_of
 from tests.rig import Flown, Rig, settings
 from trioroute.policy import commands as c
-from trioroute.replay.incident.lines import blocks_of
 from trioroute.replay.incident.page import page_of
 
 HELP = "what kept harm small"
@@ -54,35 +53,6 @@ def test_a_drained_pool_is_an_outage_and_its_refusals_are_its_harm() -> None:
     assert told.first_cause is not None
     assert told.first_cause.kind == "change"
     assert "3 s later outage: nobody serves m: a draining" in told.first_cause.text
-
-
-def test_what_is_usual_is_told_model_by_model() -> None:
-    """Whole answers take their time: that of another model is no measure for them."""
-    rig = Rig().live("a", "b", models=("stream", "whole", "rare"))
-    for model, ttfb_ms, times in (("stream", 50, 30), ("whole", 1500, 30), ("rare", 10, 3)):
-        for _ in range(times):
-            rig.pass_s(1).finish(rig.go(model=model), ttfb_ms=ttfb_ms)
-    rig.pass_s(1).eject("b")
-    for model, ttfb_ms in (("stream", 60), ("stream", 900), ("whole", 1700), ("rare", 9000)):
-        rig.pass_s(1).finish(rig.go(model=model), ttfb_ms=ttfb_ms)
-    told = told_of(rig)
-    assert {one.model: one.delayed for one in told.hit} == {"stream": 1, "whole": 0, "rare": None}
-    usual = {one.model: one.usual_ttfb_ms for one in told.usual}
-    assert usual == {"stream": 48, "whole": 1280, "rare": None}
-    (block,) = [one for one in blocks_of(told) if one.title == "Who was hit"]
-    assert "too few answers of rare in normal phases" in block.said[-1]
-    assert [row[-1] for row in block.rows if row[0] == "rare"] == ["?"]
-
-
-def test_a_first_byte_is_not_late_where_many_took_as_long_in_normal_phases() -> None:
-    """A model of streams and whole answers, which the log does not tell apart."""
-    rig = Rig().live("a", "b")
-    for number in range(40):
-        rig.pass_s(1).finish(rig.go(), ttfb_ms=1500 if number % 5 == 0 else 50)
-    rig.pass_s(1).eject("b")
-    for ttfb_ms in (1500, 50, 4000):
-        rig.pass_s(1).finish(rig.go(), ttfb_ms=ttfb_ms)
-    assert told_of(rig).total.delayed == 1
 
 
 def test_while_no_router_ran_nobody_listened() -> None:

@@ -16,7 +16,7 @@ from trioroute.policy.keys import digest_key
 from trioroute.replay.clock import utc_iso
 from trioroute.replay.listing import list_requests, parse_time, parse_where
 from trioroute.replay.read import BadQuestion, NotFound
-from trioroute.replay.told import Listed
+from trioroute.replay.requested import Listed
 
 DAY = busy_day(300)
 SOURCE = source_of(DAY)

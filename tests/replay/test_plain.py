@@ -40,7 +40,8 @@ def as_told(entry: Entry) -> tuple[object, ...]:
     event = decode(entry.kind, entry.schema, entry.body)
     if isinstance(event, Dispatched):
         who = (event.model, event.key)
-        return entry.at_ms, event.replica, who, event.request_id, event.reason
+        size = next(n for n in range(6, 40) if event.prompt_bytes < 4**n)
+        return entry.at_ms, (event.replica, who, event.reason, size), event.request_id
     if isinstance(event, Released):
         return entry.at_ms, event.dispatch, event.ttfb_ms, event.duration_ms
     body = orjson.loads(entry.body)

@@ -112,7 +112,7 @@ class _Counted:
                 self.replicas[event.replica] += 1
                 self.reasons[self.block(seq)][event.reason] += 1
             case Released():
-                traffic.release(stream, seq, event, normal=False)
+                traffic.release(stream, seq, event)
                 if event.outcome == "ok":
                     self.duration.add(self.block(seq), event.duration_ms)
                     if event.ttfb_ms is not None:
@@ -135,12 +135,12 @@ class _Counted:
         begin, stream, traffic = run.seq - run.first, run.stream, self.traffic
         for row in run.moves():
             seq = begin + row[0]
-            if len(row) == 6:
-                traffic.first((stream, row[0]), seq, row[2], row[3], row[4])
-                self.replicas[row[2]] += 1
-                self.reasons[self.block(seq)][row[5]] += 1
+            if len(row) == 4:
+                traffic.first((stream, row[0]), seq, row[2], row[3])
+                self.replicas[row[2][0]] += 1
+                self.reasons[self.block(seq)][row[2][2]] += 1
             else:
-                traffic.answered((stream, row[2]), row, normal=False)
+                traffic.answered((stream, row[2]), row)
                 self.duration.add(self.block(seq), row[4])
                 if row[3] is not None:
                     self.ttfb.add(self.block(seq), row[3])

@@ -14,7 +14,16 @@ from eventlog.bare import Even, joined
 from eventlog.record import Record
 from trioroute.events.codec import KINDS
 from trioroute.events.flat import NotFlat
-from trioroute.replay.plain import UNKNOWN, Dispatches, Ends, PinFate, PinRows, Run, Send
+from trioroute.replay.plain import (
+    UNKNOWN,
+    Dispatches,
+    Ends,
+    PinFate,
+    PinRows,
+    Run,
+    Send,
+    size_of,
+)
 
 
 def plain_runs(pages: Iterable[Even]) -> list[Run | Record]:
@@ -24,8 +33,7 @@ def plain_runs(pages: Iterable[Even]) -> list[Run | Record]:
     would be slower: all events of a page are too many for a processor's cache.
     """
     runs, senders = list[Run | Record](), _Senders()
-    codes, readers = senders.codes, _READERS
-    run, to_ms = _Open("", 0, 0, 0), 0
+    codes, readers, run, to_ms = senders.codes, _READERS, _Open("", 0, 0, 0), 0
     begun, ids, ended, pins = run.begun, run.ids, run.ended, run.pins
     for page in joined(pages):
         stream, version, ahead = page.stream, page.version - 1, page.seq - page.version
@@ -41,7 +49,7 @@ def plain_runs(pages: Iterable[Even]) -> list[Run | Record]:
                 plain = plain and event.cause == event.blame == "none" and event.dispatch < version
             elif kind == "Dispatched":
                 plain = event is not None and event.attempt == 1 and event.reason != "fallback"
-                plain = plain and not event.tried and not event.earlier
+                plain = plain and not (event.tried or event.earlier or event.waited_ms)
             else:
                 plain = event is not None
             if not plain:
@@ -58,7 +66,8 @@ def plain_runs(pages: Iterable[Even]) -> list[Run | Record]:
                 ttfb = UNKNOWN if event.ttfb_ms is None else event.ttfb_ms
                 ended += (version, at_ms, event.dispatch, ttfb, event.duration_ms)
             elif kind == "Dispatched":
-                code = codes.get((event.replica, event.model, event.key, event.reason))
+                way, bits = event.reason, event.prompt_bytes.bit_length()
+                code = codes.get((event.replica, event.model, event.key, way, bits))
                 begun += (version, at_ms, senders.code_of(event) if code is None else code)
                 ids.append(event.request_id)
             elif (fate := (kind, event.kind, event.cause)) in pins:
@@ -74,12 +83,14 @@ class _Senders:
     """The ways in which the dispatches of a part were sent, each with its code."""
 
     sends: list[Send] = attrs.field(factory=list)
-    codes: dict[tuple[str, str, str | None, str], int] = attrs.field(factory=dict)
+    codes: dict[tuple[str, str, str | None, str, int], int] = attrs.field(factory=dict)
 
     def code_of(self, event: Any) -> int:  # noqa: ANN401 - a body as the codec's fast reader gives it
-        way = (event.replica, event.model, event.key, event.reason)
+        bits = event.prompt_bytes.bit_length()
+        way = (event.replica, event.model, event.key, event.reason, bits)
         self.codes[way] = len(self.sends)
-        self.sends.append((event.replica, (event.model, event.key), event.reason))
+        size = size_of(event.prompt_bytes)
+        self.sends.append((event.replica, (event.model, event.key), event.reason, size))
         return self.codes[way]
 
 

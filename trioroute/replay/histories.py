@@ -9,16 +9,16 @@ from rich.text import Text
 from trioroute.policy.explain import count
 from trioroute.replay.clock import ago, local_iso, span, time_heading
 from trioroute.replay.end_words import end_words
+from trioroute.replay.incident.glossary import WORDS
 from trioroute.replay.present import replica_table, say, table
+from trioroute.replay.requested import Delay, Listed, RequestRow
 from trioroute.replay.told import (
     DecisionRow,
     End,
     Line,
-    Listed,
     Moment,
     ReplicaTimes,
     ReplicaTold,
-    RequestRow,
     SessionTold,
 )
 from trioroute.replay.words import plural
@@ -92,6 +92,8 @@ def present_listed(console: Console, told: Listed) -> None:
     console.print(made)
     if told.left_out:
         say(console, f"{told.left_out} more are not shown: ask for a shorter time, or --where")
+    if any(row.delay is not None for row in told.requests):
+        say(console, f"delayed: {WORDS['delayed']}", "dim")
     say(console, "--request with an id tells its story", "dim")
 
 
@@ -101,13 +103,24 @@ def _went(row: RequestRow) -> str:
 
 
 def _first_byte(row: RequestRow) -> str:
-    return "" if row.end is None or row.end.ttfb_ms is None else span(row.end.ttfb_ms)
+    delay = row.delay
+    if delay is None:
+        return "" if row.end is None or row.end.ttfb_ms is None else span(row.end.ttfb_ms)
+    return span(delay.first_byte_ms)
+
+
+def _delayed(delay: Delay) -> str:
+    came = "left without a byte after" if delay.left else "first byte after"
+    parts = ((delay.waited_ms, "in line"), (delay.tried_ms, "in earlier attempts"))
+    of = "".join(f", {span(ms)} {where}" for ms, where in parts if ms)
+    return f"{came} {span(delay.first_byte_ms)}{of}; {span(delay.usual_ttfb_ms)} is usual"
 
 
 def _got(row: RequestRow) -> str:
     if row.client is None:
         return "nothing yet: in flight where the log ends, or long after this time"
-    return row.client if row.end is None else f"{row.client}, after {span(row.end.after_ms)}"
+    late = "" if row.delay is None else f"; {_delayed(row.delay)}"
+    return row.client if row.end is None else f"{row.client}, after {span(row.end.after_ms)}{late}"
 
 
 def _ended(row: RequestRow) -> str:

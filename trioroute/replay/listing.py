@@ -11,11 +11,12 @@ import attrs
 from trioroute.events.words import Outcome, Reason, RefusalCode
 from trioroute.policy.keys import digest_key
 from trioroute.replay.clock import local_iso, parse_point, parse_span
-from trioroute.replay.lives import Lives, Wanted
+from trioroute.replay.lives import DELAYED, Lives, Wanted
 from trioroute.replay.names import models_near_end, replicas_now, session_hint
 from trioroute.replay.nearest import hint, nearest
 from trioroute.replay.read import ENDINGS, BadQuestion, NotFound, Source
-from trioroute.replay.told import Listed
+from trioroute.replay.requested import Listed
+from trioroute.replay.usual import NOTHING, TOO_FEW, usual_of
 from trioroute.row_index import models_of, searched
 
 AROUND_MS = 60_000
@@ -27,10 +28,11 @@ ENDS_ROWS = 200_000
 FIELDS = ("model", "replica", "key", "session", "reason", "outcome", "attempt", "status")
 """What requests may be chosen by."""
 
-OUTCOMES = tuple(dict.fromkeys((*get_args(Outcome), "failed", "refused", "running")))
-"""How a request ends for its client; ``failed`` is any end that is a failure of the service."""
+OUTCOMES = tuple(dict.fromkeys((*get_args(Outcome), "failed", "refused", "running", DELAYED)))
+"""How a request ends for its client; ``failed`` is any end that is a failure of the service,
+``delayed`` any good one that came late (``usual``)."""
 
-ATTEMPTS = (*(one for one in OUTCOMES if one != "refused"), "any")
+ATTEMPTS = (*(one for one in OUTCOMES if one not in ("refused", DELAYED)), "any")
 """How one attempt ends; ``failed`` is any that did not go well, tried again elsewhere or not."""
 
 REASONS = (*get_args(Reason), *get_args(RefusalCode))
@@ -83,7 +85,9 @@ def list_requests(
     from_ms, to_ms = span
     begin, until = source.reader.last_until(from_ms - 1), source.reader.last_until(to_ms)
     models = _models(source, where, secret)
-    found = Lives(Wanted(where, _digests(models, where, secret)), to_ms)
+    asks = where.get("outcome") == DELAYED
+    usuals = usual_of(source, from_ms, to_ms) if asks else NOTHING
+    found = Lives(Wanted(where, _digests(models, where, secret), usuals), to_ms)
     kinds = ("Dispatched", "Refused", *ENDINGS)
     rest = min(source.reader.head().seq, until + ENDS_ROWS)
     for after, last in ((begin, until), (until, rest)):
@@ -96,6 +100,8 @@ def list_requests(
                 progress(record.seq - begin, last - begin)
     found.finish()
     if not found.rows:
+        if asks and not usuals.by:
+            raise NotFound(f"which requests were delayed is not known: {TOO_FEW}")
         raise NotFound(_Nothing(source, span, where, found.seen, secret, models).words())
     return Listed(
         from_ms=from_ms,
@@ -103,6 +109,7 @@ def list_requests(
         where=where,
         requests=tuple(found.rows),
         left_out=found.left_out,
+        usual=usuals.told(),
     )
 
 

@@ -11,8 +11,11 @@ from trioroute.replay.client import ORPHANED, failed_words, refused_words, relea
 from trioroute.replay.followed import end_of
 from trioroute.replay.incident.hurt import SERVICE
 from trioroute.replay.incident.stall import CODE
+from trioroute.replay.plain import size_of
 from trioroute.replay.read import decision_name
-from trioroute.replay.told import End, RequestRow
+from trioroute.replay.requested import Delay, RequestRow
+from trioroute.replay.told import End
+from trioroute.replay.usual import NOTHING, Usuals, is_whole
 from trioroute.replay.words import NOT_FAILED
 
 ROWS_MAX = 200
@@ -24,6 +27,8 @@ NAMES_MAX = 1000
 WAITING_MAX = 10_000
 """Requests whose attempt failed and that may be tried again; the oldest ones are over."""
 
+DELAYED = "delayed"
+
 _WELL = {*NOT_FAILED, "running"}
 _OF_REQUEST = ("model", "key", "session")
 _OF_ATTEMPT = ("replica", "reason")
@@ -34,10 +39,12 @@ Place = tuple[str, int]
 
 @attrs.frozen
 class Wanted:
-    """What requests are chosen by; ``sessions`` are the digests of the session that is meant."""
+    """What requests are chosen by; ``sessions`` are the digests of the session that is meant.
+    ``usuals`` say which are delayed."""
 
     where: dict[str, str]
     sessions: Collection[str]
+    usuals: Usuals = NOTHING
 
     @property
     def attempts(self) -> bool:
@@ -66,11 +73,15 @@ class Wanted:
 @attrs.define
 class _Life:
     """A request: its attempts in order, and its refusal if it came to that. ``chosen`` holds
-    whether each attempt is as asked for."""
+    whether each attempt is as asked for. It came at ``came_ms``, with a prompt of a ``size``, and
+    stood in line for ``waited_ms`` before its last attempt."""
 
     request_id: str
+    came_ms: int
+    size: int
     rows: list[RequestRow]
     chosen: list[bool]
+    waited_ms: int = 0
     refused: str | None = None
 
 
@@ -126,7 +137,9 @@ class Lives:
         if life is None:
             if record.at_ms > self.to_ms or self._other(row, _OF_REQUEST):
                 return
-            life = _Life(event.request_id, [], [])
+            came_ms, size = record.at_ms - event.waited_ms, size_of(event.prompt_bytes)
+            life = _Life(event.request_id, came_ms, size, [], [])
+        life.waited_ms = event.waited_ms
         life.rows.append(row)
         life.chosen.append(not self._other(row, _OF_ATTEMPT))
         self.open[place] = life
@@ -202,7 +215,12 @@ class Lives:
         self.waiting.pop(place, None)
         life = self.open.pop(place)
         outcome, client = _got(life)
-        if not self.wanted.ends("outcome", outcome, life.refused):
+        if self.wanted.where.get("outcome") == DELAYED:
+            delay = _delay(life, outcome, self.wanted.usuals)
+            if delay is None:
+                return
+            life.rows[-1] = attrs.evolve(life.rows[-1], delay=delay)
+        elif not self.wanted.ends("outcome", outcome, life.refused):
             return
         if self.wanted.attempts:
             for row, chosen in zip(life.rows, life.chosen, strict=True):
@@ -237,6 +255,26 @@ def _got(life: _Life) -> tuple[str, str | None]:
         return "refused", refused_words(life.refused)
     end = last.end
     return last.outcome, None if end is None else _client(end)
+
+
+def _delay(life: _Life, outcome: str, usuals: Usuals) -> Delay | None:
+    """What its client waited for a first byte, or until it left, if that was long."""
+    last = life.rows[-1]
+    end = last.end
+    if end is None or end.duration_ms is None or outcome not in NOT_FAILED:
+        return None
+    if end.ttfb_ms is None and outcome != "client_gone":
+        return None
+    before_ms = last.at_ms - life.came_ms
+    first_byte_ms = end.duration_ms if end.ttfb_ms is None else end.ttfb_ms
+    whole = None if end.ttfb_ms is None else is_whole(end.ttfb_ms, end.duration_ms)
+    return usuals.delay_of(
+        (last.model, whole, life.size),
+        before_ms + first_byte_ms,
+        life.waited_ms,
+        max(0, before_ms - life.waited_ms),
+        left=end.ttfb_ms is None,
+    )
 
 
 def _status(row: RequestRow) -> str | None:

@@ -11,14 +11,22 @@ from heapq import merge
 
 import attrs
 
+from trioroute.events import Dispatched
+
 Who = tuple[str | None, str | None]
 """Model and name of the API key."""
 
-Send = tuple[str, Who, str]
-"""How a dispatch was sent: replica, who, reason."""
+Send = tuple[str, Who, str, int | None]
+"""How a dispatch was sent: replica, who, reason, and the size of its prompt (``usual.size_of``)."""
 
-Sent = tuple[int, int, str, Who, str, str]
-"""A first dispatch: version, ``at_ms``, replica, who, request id, reason."""
+
+def send_of(event: Dispatched) -> Send:
+    who, size = (event.model, event.key), size_of(event.prompt_bytes)
+    return event.replica, who, event.reason, size
+
+
+Sent = tuple[int, int, Send, str]
+"""A first dispatch: version, ``at_ms``, how it was sent, request id."""
 
 Ended = tuple[int, int, int, int | None, int]
 """A good answer that speaks against nobody: version, ``at_ms``, dispatch, and the times to first
@@ -29,6 +37,15 @@ Flight = tuple[Send, str]
 
 PinFate = tuple[str, str, str]
 """Kind of the row, kind of the pin, and the cause."""
+
+SMALLEST = 6
+"""Prompts below 4 KiB are of one size; then each size is four times the one before."""
+
+
+def size_of(prompt_bytes: int) -> int:
+    """The size of a prompt: its bytes are fewer than 4 to the power of it."""
+    return max(SMALLEST, (prompt_bytes.bit_length() + 1) // 2)
+
 
 UNKNOWN = -(1 << 63)
 """The time to first byte where the row tells none."""
@@ -102,8 +119,7 @@ class Run:
         begun, sends = self.begun, self.sends
         rows = zip(begun.numbers, begun.times, begun.codes, begun.ids, strict=True)
         for number, at_ms, code, request_id in rows:
-            replica, who, reason = sends[code]
-            yield number, at_ms, replica, who, request_id, reason
+            yield number, at_ms, sends[code], request_id
 
     def _ended(self) -> Iterator[Ended]:
         for version, at_ms, dispatch, ttfb, took in zip(*self.ended.columns(), strict=True):

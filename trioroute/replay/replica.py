@@ -77,10 +77,10 @@ class _Story:
     def run(self, run: Run) -> None:
         if run.sends is not self.sends:
             self.sends = run.sends
-            self.others.update(dict.fromkeys(replica for replica, _, _ in run.sends))
+            self.others.update(dict.fromkeys(replica for replica, *_ in run.sends))
         mine = {
             code: reason
-            for code, (replica, _, reason) in enumerate(run.sends)
+            for code, (replica, _, reason, _) in enumerate(run.sends)
             if replica == self.name
         }
         begun, ended, stream = run.begun, run.ended, run.stream

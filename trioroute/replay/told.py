@@ -129,41 +129,6 @@ class DecisionRow:
 
 
 @attrs.frozen(kw_only=True)
-class RequestRow:
-    """A request by its last attempt, or one attempt of it; a request that was refused before any
-    has no decision, and ``reason`` is the code.
-
-    ``tried`` are the replicas of the attempts before, ``client`` what the client got: null while it
-    waits, and of an attempt that is not the request's last.
-    """
-
-    at_ms: int
-    request_id: str
-    decision: str | None
-    model: str | None
-    key: str | None
-    session: str | None
-    replica: str | None
-    reason: str
-    attempt: int | None
-    outcome: str
-    end: End | None = None
-    tried: tuple[str, ...] = ()
-    client: str | None = None
-
-
-@attrs.frozen(kw_only=True)
-class Listed:
-    """The requests of a span that are as ``where`` says; ``left_out`` counts those found beyond."""
-
-    from_ms: int
-    to_ms: int
-    where: dict[str, str]
-    requests: tuple[RequestRow, ...]
-    left_out: int
-
-
-@attrs.frozen(kw_only=True)
 class Line:
     """One line of a history: when, which row of the log, what; ``times`` if it came in a row."""
 

@@ -1,56 +1,179 @@
-"""Which first bytes came late: of each model, beside what was usual for it in normal phases.
+"""Requests that were delayed: how many, whose and where, and the worst of them by name.
 
-The log does not tell whether an answer was streamed, and the first byte of a whole one comes at its
-end. So a first byte is late only where next to none of the same model took as long in normal
-phases, whatever mixture of both that is.
+Whether one was is asked once, as its answer ends, in whichever phase (``trioroute.replay.usual``).
 """
 
-from collections import Counter
-from collections.abc import Iterable
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 
 import attrs
 
-from trioroute.replay.incident.bins import bin_of, edge_of
-from trioroute.replay.incident.times import quantile_bin
-from trioroute.replay.incident.told import Usual
+from trioroute.replay.incident.limbo import Place
+from trioroute.replay.incident.running import dispatch_kept, row_kept
+from trioroute.replay.incident.told import Delayed, Late, Phase
+from trioroute.replay.plain import UNKNOWN, Ends, Flight, Who
+from trioroute.replay.read import Source, decision_name
+from trioroute.replay.requested import Delay
+from trioroute.replay.usual import Usuals, is_whole
 
-USUAL_MIN = 20
-"""Fewer answers in normal phases do not say what a usual time to first byte is."""
+TIMES_MAX = 1_000_000
+"""Delayed requests whose phase is told; of more, those that ended first."""
 
-DELAYED_TIMES = 3
-"""Delayed: a first byte this many times later than the median of normal phases."""
+LOOKS_MAX = 20_000
+"""Requests of several attempts whose first one is looked up."""
 
-LATE_MAX = 100
-"""And later than all but one in so many of normal phases."""
+WORST_EACH, WORST_MAX = 3, 10
+"""Names of a row, and of the span."""
+
+_Where = tuple[str, str, Who]
+"""Router, replica and who."""
 
 
 @attrs.frozen
-class Border:
-    """``from_bin`` None: too few answers of normal phases tell what is usual."""
+class Before:
+    """What came before a dispatch: the line, and the request's ``first`` attempt (None: it is)."""
 
-    usual: Usual
-    from_bin: int | None
+    waited_ms: int
+    first: int | None
 
 
-def border_of(model: str | None, normal: Iterable[Counter[int]]) -> Border:
-    """Of a model's first bytes in normal phases, as bins."""
-    bins = Counter[int]()
-    for one in normal:
-        bins.update(one)
-    answers = bins.total()
-    if answers < USUAL_MIN:
-        return Border(Usual(model=model, answers=answers), None)
-    median = edge_of(quantile_bin(bins, 500))
-    border = max(
-        bin_of(max(1, median * DELAYED_TIMES)) + 1,
-        quantile_bin(bins, 1000 - 1000 // LATE_MAX) + 1,
+@attrs.define
+class Delays:
+    """``before`` holds what running dispatches had behind them, of those that had anything."""
+
+    source: Source
+    usuals: Usuals
+    from_ms: int
+    step_ms: int
+    before: dict[Place, Before] = attrs.field(factory=dict)
+    overdue: "dict[_Where, array[int]]" = attrs.field(factory=dict)
+    worst: dict[tuple[_Where, int], list[Late]] = attrs.field(factory=dict)
+    count: int = 0
+    looks: int = 0
+
+    def sent(self, place: Place, waited_ms: int, earlier: tuple[int, ...]) -> None:
+        if waited_ms or earlier:
+            self.before[place] = Before(waited_ms, earlier[0] if earlier else None)
+
+    def forget(self, place: Place) -> None:
+        """It failed, or its first byte is not told."""
+        self.before.pop(place, None)
+
+    def late_in(self, stream: str, found: Iterable[Flight | None], ended: Ends) -> list[Who]:
+        """Whose requests were delayed, of good answers with what ``found`` says of each."""
+        least_ms, before, whose = self.usuals.least_ms, self.before, list[Who]()
+        numbers, ttfbs = ended.dispatches, ended.ttfb
+        if not before and max(ttfbs, default=0) < least_ms:
+            return whose
+        rows = zip(found, ended.times, numbers, ttfbs, ended.took, strict=True)
+        for flight, at_ms, number, ttfb_ms, took_ms in rows:
+            if flight is None or (ttfb_ms < least_ms and (stream, number) not in before):
+                continue
+            if ttfb_ms == UNKNOWN:
+                self.forget((stream, number))
+            elif self.ended((stream, number), flight, at_ms, ttfb_ms, took_ms):
+                whose.append(flight[0][1])
+        return whose
+
+    def ended(
+        self, place: Place, flight: Flight, at_ms: int, ttfb_ms: int | None, took_ms: int
+    ) -> bool:
+        """Whether the request was delayed. ``ttfb_ms`` None: its client left without a byte."""
+        before, sent_ms = self.before.pop(place, None), at_ms - took_ms
+        (replica, who, _, size), request_id = flight
+        whole = None if ttfb_ms is None else is_whole(ttfb_ms, took_ms)
+        came_ms, waited_ms = sent_ms, 0
+        if before is not None:
+            waited_ms, came_ms = before.waited_ms, self._came_ms(place[0], before, sent_ms)
+        first_byte_ms = sent_ms - came_ms + (took_ms if ttfb_ms is None else ttfb_ms)
+        delay = self.usuals.delay_of(
+            (who[0], whole, size),
+            first_byte_ms,
+            waited_ms,
+            max(0, sent_ms - came_ms - waited_ms),
+            left=ttfb_ms is None,
+        )
+        if delay is not None:
+            self._keep(place, (place[0], replica, who), request_id, came_ms, delay)
+        return delay is not None
+
+    def _came_ms(self, stream: str, before: Before, sent_ms: int) -> int:
+        if before.first is None or self.looks >= LOOKS_MAX:
+            return sent_ms - before.waited_ms
+        self.looks += 1
+        first = (stream, before.first)
+        record, event = row_kept(self.source, first), dispatch_kept(self.source, first)
+        if record is None or event is None:
+            return sent_ms - before.waited_ms
+        return min(record.at_ms - event.waited_ms, sent_ms - before.waited_ms)
+
+    def _keep(
+        self, place: Place, where: _Where, request_id: str, came_ms: int, delay: Delay
+    ) -> None:
+        self.count += 1
+        if self.count > TIMES_MAX:
+            return
+        overdue_ms = came_ms + delay.delayed_from_ms
+        self.overdue.setdefault(where, array("q")).append(overdue_ms)
+        worst = self.worst.setdefault((where, (overdue_ms - self.from_ms) // self.step_ms), [])
+        if len(worst) < WORST_EACH or _worse(worst[-1]) < delay.first_byte_ms - delay.usual_ttfb_ms:
+            late = Late(
+                at_ms=came_ms,
+                request_id=request_id,
+                decision=decision_name(*place),
+                replica=where[1],
+                model=where[2][0],
+                key=where[2][1],
+                delay=delay,
+            )
+            worst.append(late)
+            worst.sort(key=_worse, reverse=True)
+            del worst[WORST_EACH:]
+
+    def told(self, phases: Mapping[str, tuple[Phase, ...]]) -> tuple[Delayed, ...]:
+        """Of each phase, by the time when a first byte was overdue."""
+        rows = list[Delayed]()
+        for where, times in self.overdue.items():
+            mine, ordered = phases.get(where[0], ()), sorted(times)
+            names = [late for key, some in self.worst.items() if key[0] == where for late in some]
+            edges = [0, *(bisect_right(ordered, one.to_ms - 1) for one in mine[:-1]), len(ordered)]
+            for at, phase in enumerate(mine):
+                if edges[at + 1] > edges[at]:
+                    last = at == len(mine) - 1
+                    these = [
+                        late
+                        for late in names
+                        if (at == 0 or phase.from_ms <= _overdue(late))
+                        and (last or _overdue(late) < phase.to_ms)
+                    ]
+                    count = edges[at + 1] - edges[at]
+                    rows.append(_row(phase, where, count, these))
+        return tuple(sorted(rows, key=lambda one: (one.from_ms, -one.requests)))
+
+    def latest(self) -> tuple[Late, ...]:
+        """The worst of the span, in order of time."""
+        found = sorted((late for some in self.worst.values() for late in some), key=_worse)
+        return tuple(sorted(found[-WORST_MAX:], key=lambda one: one.at_ms))
+
+
+def _row(phase: Phase, where: _Where, count: int, names: list[Late]) -> Delayed:
+    names.sort(key=_worse, reverse=True)
+    return Delayed(
+        phase=phase.name,
+        from_ms=phase.from_ms,
+        to_ms=phase.to_ms,
+        replica=where[1],
+        model=where[2][0],
+        key=where[2][1],
+        requests=count,
+        worst=tuple(one.request_id for one in names[:WORST_EACH]),
     )
-    late = sum(count for at, count in bins.items() if at >= border)
-    usual = Usual(
-        model=model,
-        answers=answers,
-        usual_ttfb_ms=median,
-        delayed_from_ms=edge_of(border),
-        late_m=late * 1000 // answers,
-    )
-    return Border(usual, border)
+
+
+def _worse(one: Late) -> int:
+    return one.delay.first_byte_ms - one.delay.usual_ttfb_ms
+
+
+def _overdue(one: Late) -> int:
+    return one.at_ms + one.delay.delayed_from_ms

@@ -23,7 +23,7 @@ def stall_trouble(
     """``place`` is the scrape that found it; it began when the tokens stood still."""
     there = [
         (number, request_id)
-        for number, ((replica, _, _), request_id) in flights.items()
+        for number, ((replica, *_), request_id) in flights.items()
         if replica == stall.replica
     ]
     rows = []

@@ -17,6 +17,12 @@ WORDS = {
     "overloaded": "no replica had room, and the line was full or too slow; the client got a 503",
     "EJECTED": "taken out of traffic by the rules of health; comes back by itself",
     "eject": "a replica is taken out of traffic; in a row: again before it was well for long",
+    "delayed": "answered, but its first byte came late, counted from when the request came: its "
+    "time in line and its earlier attempts are in it. Late is three times the usual or "
+    "more, and twice what is slow or more, and 100 ms after the usual. Usual is the "
+    "median of requests of the same model, kind of answer (in pieces, or whole) and "
+    "size of prompt; slow is the second latest of 20 of them on a replica. Who left "
+    "without a byte after that long counts too",
     "stalled": "of a replica: it runs requests and its counter of tokens stands still",
     "PROBING": "back with a little traffic after an eject, until it has proved itself",
     "LIVE": "in traffic",

@@ -1,9 +1,10 @@
 """The facts of an incident as headed tables of text: what a screen, Markdown and HTML share."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from trioroute.replay.clock import span
 from trioroute.replay.incident.block import Block, clock_time
+from trioroute.replay.incident.delay_lines import delay_blocks
 from trioroute.replay.incident.glossary import words_of
 from trioroute.replay.incident.speed_lines import slow_blocks, slow_names, times_blocks
 from trioroute.replay.incident.told import Hit, Incident, Retaken
@@ -27,7 +28,14 @@ def title_of(told: Incident) -> str:
 
 def blocks_of(told: Incident) -> list[Block]:
     made = [_phases(told), *slow_blocks(told), *_cause(told), *_prevention(told), _hit(told)]
-    made += [*times_blocks(told), *_harmed(told), _counts(told), _rules(told), _timeline(told)]
+    made += [
+        *delay_blocks(told),
+        *times_blocks(told),
+        *_harmed(told),
+        _counts(told),
+        _rules(told),
+        _timeline(told),
+    ]
     if told.notes:
         made.insert(0, Block("What the log cannot tell", told.notes))
     return made
@@ -123,29 +131,7 @@ def _hit(told: Incident) -> Block:
     rows = [(one.model or "none", one.key or "none", *_numbers(one)) for one in told.hit]
     if len(rows) > 1:
         rows.append(("all", "", *_numbers(told.total)))
-    said = tuple(_delays(told))
-    return Block("Who was hit", said, ("model", "key", *columns), tuple(rows), columns)
-
-
-def _delays(told: Incident) -> Iterator[str]:
-    """From when on a first byte is late, model by model."""
-    few = list[str]()
-    for one in told.usual[:FLEET_SHOWN]:
-        if one.usual_ttfb_ms is None or one.delayed_from_ms is None:
-            if one.model is not None:
-                few.append(one.model)
-            continue
-        yield (
-            f"delayed, {one.model or 'no model'}: first byte after {span(one.delayed_from_ms)} or "
-            f"more in other than normal phases; in normal phases {span(one.usual_ttfb_ms)} is "
-            f"usual, and {(one.late_m or 0) / 10:.1f} % take as long there"
-        )
-    if few or not told.usual:
-        of = f" of {', '.join(few)}" if few else ""
-        yield (
-            f"too few answers{of} in normal phases say what a usual first byte is: its delays are "
-            "not told (?)"
-        )
+    return Block("Who was hit", (), ("model", "key", *columns), tuple(rows), columns)
 
 
 def _harmed(told: Incident) -> list[Block]:

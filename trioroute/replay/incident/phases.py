@@ -50,10 +50,6 @@ class Phases:
                 self.had_room()
             self.turn(ended_ms)
 
-    def normal(self, at_ms: int) -> bool:
-        """Whether what ends now tells what is usual."""
-        return self.course.name == NORMAL and not self.stall.near(at_ms)
-
     def refused(self, at_ms: int, place: str, code: str, model: str | None) -> None:
         if code not in REFUSED:
             return

@@ -11,7 +11,6 @@ from eventlog.record import Record
 from trioroute.events import Dispatched, Ejected, Event, Failed, Refused, Released
 from trioroute.projections import State
 from trioroute.replay.incident.changed import Proof
-from trioroute.replay.incident.groups import latest_of
 from trioroute.replay.incident.harm import Harm, Kind
 from trioroute.replay.incident.lessened import ROWS_AFTER, ROWS_BEFORE, sooner
 from trioroute.replay.incident.prove_down import down_proof
@@ -214,7 +213,7 @@ def prevented(
 ) -> Prevented:
     """What is proved of each kind of harm in a span that ends with row ``until``."""
     ranked = sorted(harms, key=lambda harm: _rank(harm, cause))
-    prover = Prover(source, ROWS_MAX, latest_of(traffic.groups), traffic.running())
+    prover = Prover(source, ROWS_MAX, traffic.latest_ms + 1 or None, traffic.running())
     found = dict[Kind, list[Prevention]]()
     unproved = len(ranked[PROOFS_MAX:])
     for harm in sorted(ranked[:PROOFS_MAX], key=lambda one: _place(one.place)):

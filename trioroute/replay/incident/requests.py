@@ -35,7 +35,9 @@ class Requests:
         """Those that run when the span begins."""
         for one in running:
             place = (self.stream, one.number)
-            self.traffic.begin(place, one.replica, one.who, one.request_id, refused=one.refused)
+            self.traffic.begin(place, one.send, one.request_id, refused=one.refused)
+            if self.traffic.delays is not None:
+                self.traffic.delays.sent(place, one.waited_ms, one.earlier)
 
     def dispatched(self, record: Record, event: e.Dispatched) -> None:
         for number in event.earlier:
@@ -53,38 +55,38 @@ class Requests:
         self.anyway.end(event.dispatch, well=False)
         return self.landed(event.dispatch)
 
-    def released(self, at_ms: int, place: str, event: e.Released, *, normal: bool) -> bool:
-        """As ``failed``; ``normal``: in a normal phase, whose first bytes tell what is usual."""
+    def released(self, at_ms: int, place: str, event: e.Released) -> bool:
+        """As ``failed``."""
         self._ended(at_ms, place, event)
         if event.outcome not in NOT_FAILED:
             name = decision_name(self.stream, event.dispatch)
             text = f"{name} failed: {ended_words(event, self._named(event))}"
             self.story.causes.fail(self._trouble(at_ms, place, text, event))
             self.failing.take(at_ms, event.outcome, self.traffic.endings["ok"])
-        self.traffic.release(self.stream, at_ms, event, normal)
+        self.traffic.release(self.stream, at_ms, event)
         self.anyway.end(event.dispatch, well=event.outcome in ANSWERED)
         return self.landed(event.dispatch)
 
-    def move(self, row: Sent | Ended, *, normal: bool) -> bool:
+    def move(self, row: Sent | Ended) -> bool:
         """As ``dispatched`` or ``released``, of a plain row."""
-        if len(row) == 6:
-            self.traffic.first((self.stream, row[0]), row[1], row[2], row[3], row[4])
+        if len(row) == 4:
+            self.traffic.first((self.stream, row[0]), row[1], row[2], row[3])
             return False
         place = (self.stream, row[2])
         if (flight := self._flight(row[2])) is not None:
             self.evidence.fine(flight[0][0])
-        self.traffic.answered(place, row, normal)
+        self.traffic.answered(place, row)
         self.anyway.end(row[2], well=True)
         return self.landed(row[2])
 
-    def moves(self, run: Run, *, normal: bool) -> bool:
+    def moves(self, run: Run) -> bool:
         """As ``move``, of many; False: one by one, for what they are may turn a phase."""
         if self.struck or self.anyway.running:
             ended = run.ended.dispatches
             watched = (*self.struck.values(), self.anyway.running.keys())
             if any(not left.isdisjoint(ended) for left in watched):
                 return False
-        for replica in self.traffic.flow(run, self.evidence.held(), normal=normal):
+        for replica in self.traffic.flow(run, self.evidence.held()):
             self.evidence.fine(replica)
         return True
 
@@ -102,7 +104,7 @@ class Requests:
         cause = cause_of("failure", at_ms, place, text)
         if flight is None:
             return Trouble(at_ms, cause)
-        (replica, (model, _), _), _ = flight
+        (replica, (model, _), *_), _ = flight
         models = None if model is None else frozenset({model})
         return Trouble(at_ms, cause, replica, models)
 

@@ -86,8 +86,7 @@ class Router:
             count = {"Spilled": self.traffic.spill, "Rebound": self.traffic.rebind}.get(fate[0])
             if count is not None:
                 count(fate[2], run.from_ms, run.to_ms, pins.times)
-        normal = self.phases.normal(run.from_ms)
-        if self.phases.room.due(run.to_ms) or not self.requests.moves(run, normal=normal):
+        if self.phases.room.due(run.to_ms) or not self.requests.moves(run):
             for row in run.moves():
                 self._move(row)
         self.phases.settle(run.to_ms)
@@ -96,7 +95,7 @@ class Router:
     def _move(self, row: Sent | Ended) -> None:
         if self.phases.room.due(row[1]):
             self.phases.settle(row[1])
-        if self.requests.move(row, normal=self.phases.normal(row[1])):
+        if self.requests.move(row):
             self.phases.turn(row[1])
 
     def take(self, record: Record, event: e.Event) -> None:
@@ -139,8 +138,7 @@ class Router:
             self.phases.turn(record.at_ms)
 
     def _released(self, record: Record, event: e.Released) -> None:
-        normal = self.phases.normal(record.at_ms)
-        if self.requests.released(record.at_ms, self.place(record), event, normal=normal):
+        if self.requests.released(record.at_ms, self.place(record), event):
             self.phases.turn(record.at_ms)
 
     def _orphaned(self, record: Record, event: e.Orphaned) -> None:

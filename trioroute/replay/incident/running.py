@@ -10,7 +10,7 @@ from trioroute.events import Dispatched, Event, Refused, Started
 from trioroute.projections import State
 from trioroute.replay.incident.limbo import Place
 from trioroute.replay.incident.stall import CODE
-from trioroute.replay.plain import Who
+from trioroute.replay.plain import Send, send_of
 from trioroute.replay.read import CannotRead, Source
 from trioroute.row_index import searched
 
@@ -27,13 +27,15 @@ REFUSED_ROWS = 2000
 @attrs.frozen
 class Running:
     """``refused``: its client was told so before the span, and only its attempt's end is to come.
-    The key of ``who`` is None where the row of the dispatch is not there to be read."""
+    The key and the size of the prompt in ``send`` are None where the row of the dispatch is not
+    there to be read; ``waited_ms`` and ``earlier`` are of that row."""
 
     number: int
-    replica: str
-    who: Who
+    send: Send
     request_id: str
     refused: bool
+    waited_ms: int = 0
+    earlier: tuple[int, ...] = ()
 
 
 def running_of(source: Source, first: int, stream: str, state: State) -> Iterator[Running]:
@@ -42,9 +44,11 @@ def running_of(source: Source, first: int, stream: str, state: State) -> Iterato
     refused = _refused_before(source, first, stream) if flights else frozenset[str]()
     for place, (number, flight) in enumerate(flights.items()):
         event = dispatch_kept(source, (stream, number)) if place < KEYS_MAX else None
-        key = None if event is None else event.key
-        gone = flight.request_id in refused
-        yield Running(number, flight.replica, (flight.model, key), flight.request_id, gone)
+        gone, name = flight.request_id in refused, flight.request_id
+        if event is None:
+            yield Running(number, (flight.replica, (flight.model, None), "", None), name, gone)
+        else:
+            yield Running(number, send_of(event), name, gone, event.waited_ms, event.earlier)
 
 
 def release_before(source: Source, first: int, stream: str, state: State) -> str | None:
@@ -71,12 +75,17 @@ def _configured_until(source: Source, first: int, stream: str, at_ms: int) -> in
     return until if any(row.stream == stream and row.at_ms == at_ms for row in rows) else first
 
 
-def dispatch_kept(source: Source, place: Place) -> Dispatched | None:
-    """None where its row is not there to be read."""
+def row_kept(source: Source, place: Place) -> Record | None:
+    """None where it is not there to be read."""
     try:
-        record = source.at(*place)
+        return source.at(*place)
     except LogDamaged:
         return None
+
+
+def dispatch_kept(source: Source, place: Place) -> Dispatched | None:
+    """None where its row is not there to be read."""
+    record = row_kept(source, place)
     event = None if record is None else _event(source, record)
     return event if isinstance(event, Dispatched) else None
 

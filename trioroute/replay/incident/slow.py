@@ -83,7 +83,7 @@ class Speeds:
         for flight, at_ms, dispatch, ttfb_ms, took_ms in answers:
             if flight is None:
                 continue
-            (replica, who, _), _ = flight
+            (replica, who, _, _), _ = flight
             served = (replica, who[0])
             number = (at_ms - took_ms - begin_ms) // WINDOW_MS
             window = windows.get(number)

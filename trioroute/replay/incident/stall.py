@@ -27,7 +27,3 @@ class Stall:
         self.until_ms = at_ms
         near = before_ms and since_ms - before_ms <= LASTS_MS
         return min(since_ms, before_ms) if near else since_ms
-
-    def near(self, at_ms: int) -> bool:
-        """What was sent in a stall ends just after it."""
-        return self.until_ms > 0 and at_ms - self.until_ms < LASTS_MS

@@ -2,6 +2,7 @@
 
 import attrs
 
+from trioroute.replay.requested import Delay, Usual
 from trioroute.replay.told import Line, ReplicaTimes
 
 
@@ -54,16 +55,33 @@ class Hit:
 
 
 @attrs.frozen(kw_only=True)
-class Usual:
-    """Of a model: ``usual_ttfb_ms`` is the median time to first byte of its ``answers`` in normal
-    phases; a request of another phase counts as delayed from ``delayed_from_ms`` on, as ``late_m``
-    thousandths of the normal ones would. None: too few answers tell it."""
+class Late:
+    """A request that was delayed, by name; it came at ``at_ms``, and ``decision`` is its last
+    dispatch, to ``replica``."""
 
+    at_ms: int
+    request_id: str
+    decision: str
+    replica: str
     model: str | None
-    answers: int
-    usual_ttfb_ms: int | None = None
-    delayed_from_ms: int | None = None
-    late_m: int | None = None
+    key: str | None
+    delay: Delay
+
+
+@attrs.frozen(kw_only=True)
+class Delayed:
+    """How many ``requests`` of one model and key were delayed on a replica, whose first byte was
+    overdue in the phase from ``from_ms`` to ``to_ms``; ``worst`` are ids of those that were
+    latest."""
+
+    phase: str
+    from_ms: int
+    to_ms: int
+    replica: str
+    model: str | None
+    key: str | None
+    requests: int
+    worst: tuple[str, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -209,6 +227,8 @@ class Incident:
     spills: dict[str, int]
     rebinds: dict[str, int]
     usual: tuple[Usual, ...]
+    delayed: tuple[Delayed, ...]
+    latest: tuple[Late, ...]
     replicas: tuple[ReplicaTimes, ...]
     slow: tuple[Slow, ...]
     rules: tuple[Acted, ...]

@@ -1,20 +1,20 @@
 """The requests of an incident: how many, who was hit, and when."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 
 from trioroute.events import Dispatched, Failed, Orphaned, Refused, Released
 from trioroute.replay.client import ORPHANED, failed_words, refused_words, released_words
-from trioroute.replay.incident.bins import bin_of, bins_of
 from trioroute.replay.incident.block import clock_time
+from trioroute.replay.incident.delays import Delays
 from trioroute.replay.incident.groups import GROUPS_MAX, REST, Group
 from trioroute.replay.incident.hurt import SERVICE, Hurt
 from trioroute.replay.incident.limbo import Limbo, Lost, Place
 from trioroute.replay.incident.slow import Speeds
 from trioroute.replay.incident.told import TimeStep
-from trioroute.replay.plain import UNKNOWN, Ended, Flight, Run, Who
+from trioroute.replay.plain import UNKNOWN, Ended, Flight, Run, Send, Who, send_of
 from trioroute.replay.words import NOT_FAILED
 
 STEPS = 120
@@ -30,7 +30,7 @@ ANSWERED = frozenset({"ok", "client_error"})
 @attrs.define
 class Traffic:
     """Counts by step of time and by model and key. ``flights`` are by router and dispatch; those
-    ``again`` are second attempts or later."""
+    ``again`` are second attempts or later. No first byte came later than ``latest_ms``."""
 
     from_ms: int
     step_ms: int
@@ -45,6 +45,8 @@ class Traffic:
     spills: Counter[str] = attrs.field(factory=Counter)
     rebinds: Counter[str] = attrs.field(factory=Counter)
     hurt: Hurt = attrs.field(factory=Hurt)
+    delays: Delays | None = None
+    latest_ms: int = -1
     speeds: Speeds = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -62,34 +64,30 @@ class Traffic:
             who = (REST, REST)
         return self.groups.setdefault(who, Group())
 
-    def begin(
-        self, place: Place, replica: str, who: Who, request_id: str, *, refused: bool
-    ) -> None:
+    def begin(self, place: Place, send: Send, request_id: str, *, refused: bool) -> None:
         """A request that runs when the span begins; ``refused``: its client has its answer."""
-        self.flights[place[0]][place[1]] = ((replica, who, ""), request_id)
-        self.in_flight[replica] += 1
+        self.flights[place[0]][place[1]] = (send, request_id)
+        self.in_flight[send[0]] += 1
         if refused:
             self.limbo.answered.add(place)
         else:
-            self.group(who).requests += 1
+            self.group(send[1]).requests += 1
 
-    def sent(
-        self, place: Place, at_ms: int, replica: str, who: Who, request_id: str
-    ) -> tuple[TimeStep, Group]:
+    def sent(self, place: Place, at_ms: int, send: Send, request_id: str) -> tuple[TimeStep, Group]:
         """Count what every dispatch counts for."""
-        step, group = self.step(at_ms), self.group(who)
-        self.flights[place[0]][place[1]] = ((replica, who, ""), request_id)
+        replica, step, group = send[0], self.step(at_ms), self.group(send[1])
+        self.flights[place[0]][place[1]] = (send, request_id)
         running = self.in_flight[replica] = self.in_flight[replica] + 1
         step.dispatches[replica] = step.dispatches.get(replica, 0) + 1
         if running > step.in_flight.get(replica, 0):
             step.in_flight[replica] = running
         return step, group
 
-    def first(self, place: Place, at_ms: int, replica: str, who: Who, request_id: str) -> None:
+    def first(self, place: Place, at_ms: int, send: Send, request_id: str) -> None:
         """Count a request's first dispatch."""
-        self.sent(place, at_ms, replica, who, request_id)[1].requests += 1
+        self.sent(place, at_ms, send, request_id)[1].requests += 1
 
-    def flow(self, run: Run, watched: set[str], *, normal: bool) -> set[str]:
+    def flow(self, run: Run, watched: set[str]) -> set[str]:
         """As ``first`` and ``answered`` of each move, in a quarter of the time, for there are a
         million of them in an hour. Which of ``watched`` gave an answer."""
         flights, begun, ended = self.flights[run.stream], run.begun, run.ended
@@ -105,13 +103,16 @@ class Traffic:
         if landed:
             self.endings["ok"] += len(landed)
             self.speeds.take(run.stream, zip(found, *ended.columns()[1:], strict=True))
-            self._first_bytes(found, ended.ttfb, normal)
+            self.latest_ms = max(self.latest_ms, max(ended.ttfb))
+            if self.delays is not None:
+                for who in self.delays.late_in(run.stream, found, ended):
+                    self.group(who).delayed += 1
         return {send[0] for send, _ in landed} & watched if watched else set()
 
     def _count_running(self, run: Run, found: list[Flight | None]) -> None:
         """Count dispatches and what was in flight by step of time; ``found`` ended in the run."""
         in_flight, begun, step_ends = self.in_flight, run.begun, -1
-        names = [replica for replica, _, _ in run.sends]
+        names = [send[0] for send in run.sends]
         ends = zip((*run.ended.versions, run.last + 1), (*found, None), strict=True)
         version, flight = next(ends)
         for number, at_ms, code in zip(begun.numbers, begun.times, begun.codes, strict=True):
@@ -133,20 +134,12 @@ class Traffic:
                 in_flight[flight[0][0]] -= 1
             version, flight = next(ends)
 
-    def _first_bytes(
-        self, found: list[Flight | None], ttfbs_ms: Iterable[int], normal: bool
-    ) -> None:
-        by_who = defaultdict[Who, list[int]](list)
-        for flight, ttfb_ms in zip(found, ttfbs_ms, strict=True):
-            if flight is not None and ttfb_ms != UNKNOWN:
-                by_who[flight[0][1]].append(ttfb_ms)
-        for who, times_ms in by_who.items():
-            self._bins(who, normal).update(bins_of(times_ms))
-
     def dispatch(self, stream: str, number: int, at_ms: int, event: Dispatched) -> None:
-        who = (event.model, event.key)
         place = (stream, number)
-        step, group = self.sent(place, at_ms, event.replica, who, event.request_id)
+        send = send_of(event)
+        step, group = self.sent(place, at_ms, send, event.request_id)
+        if self.delays is not None:
+            self.delays.sent(place, event.waited_ms, event.earlier)
         if not self.limbo.tried_again(stream, event.earlier):
             group.requests += 1  # its first attempt, or the first one in the span
         if event.attempt > 1:
@@ -174,7 +167,9 @@ class Traffic:
         if flight is None:
             return
         self.again[stream].discard(event.dispatch)
-        (replica, who, _), request_id = flight
+        if self.delays is not None:
+            self.delays.forget(place)
+        (replica, who, *_), request_id = flight
         lost = Lost(place, who, request_id, at_ms, event.cause, event.blame, replica)
         over = self.limbo.fail(lost)
         if over is not None:
@@ -190,12 +185,12 @@ class Traffic:
         self.step(at_ms).failed += 1
         self.endings[outcome] += 1
 
-    def release(self, stream: str, at_ms: int, event: Released, normal: bool) -> None:
+    def release(self, stream: str, at_ms: int, event: Released) -> None:
         place = (stream, event.dispatch)
         flight = self._land(place)
         if flight is None:
             return
-        (replica, who, _), request_id = flight
+        (replica, who, *_), request_id = flight
         if event.outcome not in ANSWERED:
             self.again[stream].discard(event.dispatch)
         else:
@@ -207,13 +202,14 @@ class Traffic:
             return
         self.endings[event.outcome] += 1
         if event.outcome == "ok":
+            self.latest_ms = max(self.latest_ms, event.ttfb_ms or 0)
             ttfb_ms = UNKNOWN if event.ttfb_ms is None else event.ttfb_ms
             answer = (flight, at_ms, event.dispatch, ttfb_ms, event.duration_ms)
             self.speeds.take(stream, (answer,))
-        if event.outcome == "ok" and event.ttfb_ms is not None:
-            self._bins(who, normal)[bin_of(event.ttfb_ms)] += 1
+        if event.ttfb_ms is not None or event.outcome == "client_gone":
+            self._came(place, flight, at_ms, event.ttfb_ms, event.duration_ms)
 
-    def answered(self, place: Place, row: Ended, normal: bool) -> None:
+    def answered(self, place: Place, row: Ended) -> None:
         """A release that is ``ok``."""
         _, at_ms, dispatch, ttfb_ms, took_ms = row
         flight = self._land(place)
@@ -221,14 +217,18 @@ class Traffic:
             who = flight[0][1]
             self.endings["ok"] += 1
             self._rescued(place, who)
+            self.latest_ms = max(self.latest_ms, ttfb_ms or 0)
             known = UNKNOWN if ttfb_ms is None else ttfb_ms
             self.speeds.take(place[0], ((flight, at_ms, dispatch, known, took_ms),))
             if ttfb_ms is not None:
-                self._bins(who, normal)[bin_of(ttfb_ms)] += 1
+                self._came(place, flight, at_ms, ttfb_ms, took_ms)
 
-    def _bins(self, who: Who, normal: bool) -> Counter[int]:
-        group = self.group(who)
-        return group.usual if normal else group.late
+    def _came(
+        self, place: Place, flight: Flight, at_ms: int, ttfb_ms: int | None, took_ms: int
+    ) -> None:
+        """A first byte, or a client that left without one."""
+        if self.delays is not None and self.delays.ended(place, flight, at_ms, ttfb_ms, took_ms):
+            self.group(flight[0][1]).delayed += 1
 
     def orphan(self, stream: str, at_ms: int, event: Orphaned, since_ms: int = 0) -> None:
         """The router died at ``since_ms`` or later (0: it is not known), and before ``at_ms``."""
@@ -238,7 +238,7 @@ class Traffic:
             flight = self._land(place)
             self.again[stream].discard(number)
             if flight is not None and place not in self.limbo.answered:
-                (replica, who, _), request_id = flight
+                (replica, who, *_), request_id = flight
                 self.hurt.fail(at_ms, place, request_id, who, ORPHANED + between, replica)
                 self._failed(who, at_ms, "unknown")
             self.limbo.answered.discard(place)

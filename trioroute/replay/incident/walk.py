@@ -12,7 +12,8 @@ from trioroute.projections import State
 from trioroute.replay.ahead import Hole, Part, parts
 from trioroute.replay.clock import local_iso
 from trioroute.replay.incident.course import Course, under_way
-from trioroute.replay.incident.groups import borders_of, hit_of
+from trioroute.replay.incident.delays import Delays
+from trioroute.replay.incident.groups import hit_of
 from trioroute.replay.incident.prevention import prevented
 from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.router import Router
@@ -22,6 +23,7 @@ from trioroute.replay.incident.told import Hit, Incident, RouterSeen, TimeStep
 from trioroute.replay.incident.traffic import STEPS, Traffic
 from trioroute.replay.plain import Run
 from trioroute.replay.read import CannotRead, NotFound, Past, Source, decision_name, router_of
+from trioroute.replay.usual import usual_of
 from trioroute.replay.words import plural
 
 Progress = Callable[[int, int], None]
@@ -58,7 +60,9 @@ def tell_incident(
     step_ms = max(1, -(-(to_ms - from_ms) // STEPS))
     count = max(1, -(-(to_ms - from_ms) // step_ms))
     steps = [TimeStep(at_ms=from_ms + place * step_ms) for place in range(count)]
-    walk = _Walk(source, Story(), Traffic(from_ms, step_ms, steps))
+    usuals = usual_of(source, from_ms, to_ms)
+    delays = Delays(source, usuals, from_ms, step_ms)
+    walk = _Walk(source, Story(), Traffic(from_ms, step_ms, steps, delays=delays), delays)
     if retired:
         place = f"seq {oldest.seq}, {local_iso(oldest.at_ms)}"
         walk.story.note(f"the log begins at {place}: what was before is not in it")
@@ -74,6 +78,7 @@ class _Walk:
     source: Source
     story: Story
     traffic: Traffic
+    delays: Delays
     routers: dict[str, Router] = attrs.field(factory=dict)
     beyond: int = 0
 
@@ -154,9 +159,9 @@ class _Walk:
     def told(self, from_ms: int, to_ms: int, until: int) -> Incident:
         self.traffic.finish()
         traffic, story = self.traffic, self.story
-        phases = [phase for router in self.routers.values() for phase in router.finish(to_ms)]
-        borders = borders_of(traffic.groups)
-        hit = hit_of(traffic.groups, borders)
+        by_router = {stream: router.finish(to_ms) for stream, router in self.routers.items()}
+        phases = [phase for each in by_router.values() for phase in each]
+        hit = hit_of(traffic.groups, self.delays.usuals)
         total = _total(hit)
         cause = story.causes.told(traffic.hurt.toll, lost=traffic.limbo.first())
         harms = list(story.rules.harms.by_kind.values())
@@ -179,7 +184,9 @@ class _Walk:
             refusals=dict(traffic.refusals),
             spills=dict(traffic.spills),
             rebinds=dict(traffic.rebinds),
-            usual=tuple(one.usual for one in borders.values()),
+            usual=self.delays.usuals.told(),
+            delayed=self.delays.told(by_router),
+            latest=self.delays.latest(),
             replicas=traffic.speeds.replicas(),
             slow=tuple(traffic.speeds.slow(to_ms)),
             rules=story.rules.told(),
