@@ -225,17 +225,16 @@ class SqliteReader:
                 return version
         return 0
 
-    def let_go(self, file: SegmentFile) -> None:
-        """Close the connection to one segment, if there is one; reading it opens it anew."""
+    def let_go(self, file: SegmentFile | None = None) -> None:
+        """Close the connection to one segment, or to all; reading opens them anew."""
         with self._lock:
-            self._close_segment(file.path)
+            for path in list(self._open) if file is None else [file.path]:
+                self._close_segment(path)
 
     def close(self) -> None:
         """Close every file. May be called again."""
-        with self._lock:
-            self._closed = True
-            while self._open:
-                self._open.popitem()[1].close()
+        self._closed = True
+        self.let_go()
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -63,6 +64,35 @@ def test_several_processes_find_what_one_finds(tmp_path: Path, day: Rig, day_log
     log = write_log(tmp_path / "not", changed(day.log.entries, numbers[800], weight_m=7))
     keep_snapshots(log, 400)
     assert judged(log, 3) == judged(log, 0)
+
+
+@pytest.fixture
+def second_thread() -> Iterator[None]:
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
+def test_behind_a_second_thread_nothing_is_forked(day_log: Path, second_thread: None) -> None:
+    assert processes._context().get_start_method() == "spawn"
+    assert judged(day_log, 2) == judged(day_log, 0)
+
+
+def test_a_fork_has_no_connection_of_its_parent(day_log: Path) -> None:
+    def jobs() -> Iterator[tuple[int]]:
+        for number in range(4):
+            assert reader._open == {}, "nothing is read while processes start"
+            yield (number,)
+
+    with SqliteReader.open(day_log) as reader:
+        assert reader.read(0, 1)
+        given = list(processes.in_order(Source(reader), done_by, jobs(), 2))
+        assert [number for number, _ in given] == [0, 1, 2, 3]
+        assert os.getpid() not in {pid for _, pid in given}
+        assert reader.read(0, 1)
 
 
 def done_by(source: Source, number: int) -> tuple[int, int]:
@@ -174,10 +204,10 @@ def test_none_is_left_however_it_ends(tmp_path: Path, day_log: Path, how: signal
         assert process.stdout is not None
         process.stdout.readline()
         until = time.monotonic() + WAIT_S
-        while len(children_of(process.pid)) < 3 and time.monotonic() < until:
+        while len(children_of(process.pid)) < 2 and time.monotonic() < until:
             time.sleep(0.01)
         own = children_of(process.pid)
-        assert len(own) == 3  # with the one in which Python keeps track of what they share
+        assert len(own) == 2
         process.send_signal(how)
         process.wait(WAIT_S)
     while any(map(alive, own)) and time.monotonic() < until:

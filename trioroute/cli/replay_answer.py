@@ -51,7 +51,9 @@ class Asked:
 
 @contextmanager
 def shown_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal's stderr, nothing elsewhere: told what, how much is done, of how much."""
+    """A bar on a terminal's stderr, nothing elsewhere: told what, how much is done, of how much.
+
+    It is there from the first word on: processes that read were forked before its thread is."""
     if not sys.stderr.isatty():
         yield _shows_nothing
         return
@@ -71,11 +73,16 @@ def shown_progress() -> Iterator[Callable[[str, int, int], None]]:
         console=console_for(stderr=True),
         transient=True,
     )
-    with progress:
-        task = progress.add_task("")
-        yield lambda what, done, of: progress.update(
-            task, description=what, completed=done, total=of
-        )
+    task = progress.add_task("")
+
+    def tell(what: str, done: int, of: int) -> None:
+        progress.start()
+        progress.update(task, description=what, completed=done, total=of)
+
+    try:
+        yield tell
+    finally:
+        progress.stop()
 
 
 def _shows_nothing(what: str, done: int, of: int) -> None:

@@ -6,6 +6,7 @@ They share nothing with this one but the path of the log, and are gone when it i
 import gc
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -14,6 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context, parent_process
+from multiprocessing.context import BaseContext
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,6 +69,7 @@ def told_to_stop() -> bool:
 
 def _open(path: Path, lenient: bool, stop: Event) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    gc.freeze()  # what a fork has of its parent is not its own to search
     gc.set_threshold(THRESHOLD)
     source = Source(SqliteReader.open(path), lenient)
     if path.is_dir():
@@ -84,6 +87,18 @@ def _end_with_parent() -> None:
 
 def _work(work: Callable[..., _T], job: tuple[Any, ...]) -> _T:
     return work(_mine[0].source, *job)
+
+
+def _context() -> BaseContext:
+    """How processes are started: as forks where that is safe, which spares each of them half a
+    second of imports. Behind a second thread a lock may be held by nobody, and macOS' own libraries
+    do not bear it."""
+    alone = threading.active_count() == 1
+    return get_context("fork" if sys.platform == "linux" and alone else "spawn")
+
+
+def _nothing(_: Source) -> None:
+    """What is given first: forks are made with it, all of them."""
 
 
 @contextmanager
@@ -104,6 +119,7 @@ def _deaf() -> Iterator[None]:
 class _Workers:
     """Processes that do one kind of work."""
 
+    reader: SqliteReader
     pool: ProcessPoolExecutor
     stop: Event
     work: Callable[..., Any]
@@ -115,22 +131,27 @@ class _Workers:
         """None where none can be started."""
         if not isinstance(source.reader, SqliteReader):
             return None
-        context = get_context("spawn")
+        context = _context()
         try:
             stop = context.Event()
             own = (source.reader.path, source.lenient, stop)
             pool = ProcessPoolExecutor(processes, context, _open, own)
         except OSError:  # as where there is no shared memory
             return None
-        return cls(pool, stop, work, AHEAD * processes)
+        return cls(source.reader, pool, stop, work, AHEAD * processes)
 
     def give(self, job: tuple[Any, ...]) -> Future[Any]:
+        return self._submit(self.work, job)
+
+    def _submit(self, work: Callable[..., Any], job: tuple[Any, ...]) -> Future[Any]:
         with _deaf():
-            return self.pool.submit(_work, self.work, job)
+            return self.pool.submit(_work, work, job)
 
     def until_trouble(self, results: Iterator[_T]) -> Generator[_T, None, None]:
         """Those that come before processes are killed or a job raises; then the processes end."""
         try:
+            self.reader.let_go()  # a fork must not have SQLite's connections
+            self._submit(_nothing, ())
             yield from results
         except (BrokenProcessPool, OSError, LogError):
             return

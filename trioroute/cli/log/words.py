@@ -42,7 +42,7 @@ def failures() -> Iterator[None]:
 
 class Bar:
     """A progress bar on a terminal, nothing elsewhere. Call it with what is done and what there is
-    in all."""
+    in all. It is there from the first call on: processes were forked before its thread is."""
 
     def __init__(self, what: str, *, shown: bool = True) -> None:
         self._progress = Progress(
@@ -57,11 +57,11 @@ class Bar:
         self._task = self._progress.add_task(what)
 
     def __enter__(self) -> Self:
-        self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def __call__(self, done: int, total: int) -> None:
+        self._progress.start()
         self._progress.update(self._task, completed=done, total=total)
