@@ -14,7 +14,7 @@ import attrs
 
 from eventlog.record import Record
 from trioroute.events import Dispatched, Released
-from trioroute.replay.incident.running import dispatch_kept
+from trioroute.replay.kept import dispatch_kept
 from trioroute.replay.plain import SMALLEST, size_of
 from trioroute.replay.read import CannotRead, Source
 from trioroute.replay.requested import Delay, Usual

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from trioroute.replay.incident.limbo import Place
-from trioroute.replay.incident.running import dispatch_kept, row_kept
 from trioroute.replay.incident.told import Delayed, Late, Phase
+from trioroute.replay.kept import dispatch_kept, row_kept
 from trioroute.replay.plain import UNKNOWN, Ends, Flight, Who
 from trioroute.replay.read import Source, decision_name
 from trioroute.replay.requested import Delay

@@ -3,9 +3,9 @@
 import attrs
 
 from trioroute.replay.incident.limbo import Place
-from trioroute.replay.incident.running import dispatch_kept
 from trioroute.replay.incident.told import Harmed
 from trioroute.replay.incident.toll import Toll
+from trioroute.replay.kept import dispatch_kept
 from trioroute.replay.plain import Who
 from trioroute.replay.read import Source, decision_name
 

@@ -4,14 +4,12 @@ from collections.abc import Iterator
 
 import attrs
 
-from eventlog.errors import LogDamaged
-from eventlog.record import Record
-from trioroute.events import Dispatched, Event, Refused, Started
+from trioroute.events import Refused, Started
 from trioroute.projections import State
-from trioroute.replay.incident.limbo import Place
 from trioroute.replay.incident.stall import CODE
+from trioroute.replay.kept import dispatch_kept, event_kept
 from trioroute.replay.plain import Send, send_of
-from trioroute.replay.read import CannotRead, Source
+from trioroute.replay.read import Source
 from trioroute.row_index import searched
 
 KEYS_MAX = 2000
@@ -61,7 +59,7 @@ def release_before(source: Source, first: int, stream: str, state: State) -> str
     while found is None and until > 0:
         after = max(0, until - STEP_ROWS)
         for record in searched(source.reader, ("Started",), ('"router"',), after, until):
-            event = _event(source, record) if record.stream == stream else None
+            event = event_kept(source, record) if record.stream == stream else None
             found = event.release if isinstance(event, Started) else found
         until = after
     return found
@@ -75,33 +73,11 @@ def _configured_until(source: Source, first: int, stream: str, at_ms: int) -> in
     return until if any(row.stream == stream and row.at_ms == at_ms for row in rows) else first
 
 
-def row_kept(source: Source, place: Place) -> Record | None:
-    """None where it is not there to be read."""
-    try:
-        return source.at(*place)
-    except LogDamaged:
-        return None
-
-
-def dispatch_kept(source: Source, place: Place) -> Dispatched | None:
-    """None where its row is not there to be read."""
-    record = row_kept(source, place)
-    event = None if record is None else _event(source, record)
-    return event if isinstance(event, Dispatched) else None
-
-
 def _refused_before(source: Source, first: int, stream: str) -> frozenset[str]:
     found = set[str]()
     for record in source.kept(max(0, first - REFUSED_ROWS), first, lambda _: None):
         if record.kind == "Refused" and record.stream == stream:
-            event = _event(source, record)
+            event = event_kept(source, record)
             if isinstance(event, Refused) and event.code == CODE:
                 found.add(event.request_id)
     return frozenset(found)
-
-
-def _event(source: Source, record: Record) -> Event | None:
-    try:
-        return source.event(record)
-    except CannotRead:
-        return None  # told where the rows before the span are folded
