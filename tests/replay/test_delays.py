@@ -14,7 +14,7 @@ from tests.replay.rig import source_of as source_of_rig
 from tests.replay.rig import written_log
 from tests.replay.test_command import data, run
 from tests.rig import Flown, Rig
-from trioroute.replay.clock import span
+from trioroute.replay.clock import span, utc_iso
 from trioroute.replay.incident import Incident, tell_incident
 from trioroute.replay.incident.glossary import WORDS
 from trioroute.replay.incident.page import page_of
@@ -193,6 +193,20 @@ def test_requests_asks_for_them_as_for_any_other_outcome(tmp_path: Path) -> None
     none = run(log, *asked, "--where", "replica=c")
     assert none.exit_code == 1
     assert "outcome=delayed" in none.output
+
+
+def test_an_incident_may_be_asked_for_around_a_time(tmp_path: Path) -> None:
+    rig = usual_day()
+    answer(rig.pass_s(4), rig.go(waited_ms=4000), 60)
+    at_ms = rig.at_ms
+    rig.pass_s(2000).use()
+    log = written_log(tmp_path / "log", rig)
+    told = data(log, "--incident", f"around {utc_iso(at_ms)}")
+    assert told["to_ms"] - at_ms == 900_000
+    assert [one["request_id"] for one in told["latest"]] == ["q101"]
+    unquoted = run(log, "--incident", "around", "14:05")
+    assert unquoted.exit_code == 2
+    assert '--incident "around 14:05"' in unquoted.output
 
 
 def test_where_too_few_answers_say_what_is_usual_nobody_is_called_delayed() -> None:

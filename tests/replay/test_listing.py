@@ -13,8 +13,8 @@ from tests.replay.test_command import data, run
 from tests.rig import Flown, Rig
 from trioroute.policy import commands as c
 from trioroute.policy.keys import digest_key
-from trioroute.replay.clock import utc_iso
-from trioroute.replay.listing import list_requests, parse_time, parse_where
+from trioroute.replay.clock import REQUESTS_AROUND_MS, parse_time, utc_iso
+from trioroute.replay.listing import list_requests, parse_where
 from trioroute.replay.read import BadQuestion, NotFound
 from trioroute.replay.requested import Listed
 
@@ -224,9 +224,9 @@ def test_a_choice_that_cannot_be_meant_is_refused(word: str, text: str) -> None:
 
 def test_around_is_a_minute_before_and_after() -> None:
     at_ms = 1_700_000_000_000
-    around = parse_time(f"around {utc_iso(at_ms)}", at_ms)
+    around = parse_time(f"around {utc_iso(at_ms)}", REQUESTS_AROUND_MS, at_ms)
     assert around == (at_ms - 60_000, at_ms + 60_000)
-    assert parse_time("-1h", at_ms) == (at_ms - 3_600_000, at_ms)
+    assert parse_time("-1h", REQUESTS_AROUND_MS, at_ms) == (at_ms - 3_600_000, at_ms)
 
 
 def test_the_list_leads_to_the_story_of_one(tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ class _Replay(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         for one, after, time in zip(args, args[1:], args[2:], strict=False):
-            if (one, after) == ("--requests", "around"):
-                raise click.UsageError(f'write it in quotes: --requests "around {time}"', ctx)
+            if one in ("--requests", "--incident") and after == "around":
+                raise click.UsageError(f'write it in quotes: {one} "around {time}"', ctx)
         return super().parse_args(ctx, args)
 
 
@@ -93,7 +93,8 @@ class _Replay(click.Command):
 @click.option(
     "--incident",
     metavar="FROM/TO",
-    help="What happened between two times (-1h: the last hour): phases, first cause, who was hit.",
+    help='What happened between two times (-1h: the last hour), or "around 14:05": phases, first '
+    "cause, who was hit.",
 )
 @click.option("--last", metavar="N", type=click.IntRange(1, 10_000), help="The last N decisions.")
 @click.option("--verify", "verify_all", is_flag=True, help="Take every decision again; 1 if not.")

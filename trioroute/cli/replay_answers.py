@@ -9,7 +9,7 @@ from eventlog import LogError
 from eventlog.record import Record
 from trioroute.cli.replay_answer import Answer, Asked, shown_progress
 from trioroute.cli.replay_source import tell_lacking
-from trioroute.replay.clock import now_ms, parse_point
+from trioroute.replay.clock import REQUESTS_AROUND_MS, now_ms, parse_point, parse_time
 from trioroute.replay.explain import tell, tell_all
 from trioroute.replay.find import OnlyRefused, last_decisions, numbers_of_request, parse_decision
 from trioroute.replay.histories import (
@@ -76,10 +76,10 @@ def _lacking_told(source: Source) -> Iterator[None]:
 
 
 def requests_answer(source: Source, log: Path, asked: Asked) -> Answer:
-    from trioroute.replay.listing import list_requests, parse_time, parse_where
+    from trioroute.replay.listing import list_requests, parse_where
 
     where = parse_where(asked.where)
-    span = parse_time(asked.what, source.last().at_ms, source.first_ms())
+    span = parse_time(asked.what, REQUESTS_AROUND_MS, source.last().at_ms, source.first_ms())
     secret = read_secret(log) if "session" in where else None
     with shown_progress() as bar, _lacking_told(source):
         told = list_requests(

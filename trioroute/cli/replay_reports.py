@@ -8,7 +8,7 @@ from trioroute.cli.failures import warn
 from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, Asked, shown_progress
 from trioroute.cli.replay_source import opened
 from trioroute.cli.what_if import answer, read_changes
-from trioroute.replay.clock import parse_span
+from trioroute.replay.clock import INCIDENT_AROUND_MS, parse_time
 from trioroute.replay.compare import compare
 from trioroute.replay.followed import as_fields
 from trioroute.replay.incident.page import page_of
@@ -51,7 +51,8 @@ def what_if_answer(source: Source, log: Path, asked: Asked) -> Answer:
 
 
 def incident_answer(source: Source, log: Path, asked: Asked) -> Answer:
-    from_ms, to_ms = parse_span(asked.what, source.last().at_ms, source.first_ms())
+    last_ms, first_ms = source.last().at_ms, source.first_ms()
+    from_ms, to_ms = parse_time(asked.what, INCIDENT_AROUND_MS, last_ms, first_ms)
     with shown_progress() as bar:
         told = tell_incident(
             source, from_ms, to_ms, lambda done, of: bar("reading the span", done, of)

@@ -153,6 +153,25 @@ def parse_span(text: str, last_ms: int, first_ms: int = 0) -> tuple[int, int]:
     return from_ms, to_ms
 
 
+REQUESTS_AROUND_MS, INCIDENT_AROUND_MS = 60_000, 900_000
+"""``around`` a time: so long before it and after it."""
+
+_AROUND = "around "
+
+
+def parse_time(text: str, around_ms: int, last_ms: int, first_ms: int = 0) -> tuple[int, int]:
+    """Of ``around TIME``: ``around_ms`` before it and after it; else as ``parse_span``.
+
+    Raises BadQuestion.
+    """
+    if text.startswith(_AROUND):
+        at_ms = parse_point(text.removeprefix(_AROUND), last_ms, first_ms)
+        return at_ms - around_ms, at_ms + around_ms
+    if text.strip() == _AROUND.strip():
+        raise BadQuestion('around which time? write it in quotes: "around 14:03"')
+    return parse_span(text, last_ms, first_ms)
+
+
 def _end_of_span(begin: str, end: str, from_ms: int, last_ms: int) -> int:
     """A time of day as TO: of FROM's day and in its offset; after a time of day over midnight, if
     the last event is of a later day too."""

@@ -10,7 +10,7 @@ import attrs
 
 from trioroute.events.words import Outcome, Reason, RefusalCode
 from trioroute.policy.keys import digest_key
-from trioroute.replay.clock import local_iso, parse_point, parse_span
+from trioroute.replay.clock import local_iso
 from trioroute.replay.lives import DELAYED, Lives, Wanted
 from trioroute.replay.names import models_near_end, replicas_now, session_hint
 from trioroute.replay.nearest import hint, nearest
@@ -18,9 +18,6 @@ from trioroute.replay.read import ENDINGS, BadQuestion, NotFound, Source
 from trioroute.replay.requested import Listed
 from trioroute.replay.usual import NOTHING, TOO_FEW, usual_of
 from trioroute.row_index import models_of, searched
-
-AROUND_MS = 60_000
-"""``around`` a time: so long before it and after it."""
 
 ENDS_ROWS = 200_000
 """So many rows after the span are looked at for the ends of its requests."""
@@ -38,17 +35,6 @@ ATTEMPTS = (*(one for one in OUTCOMES if one not in ("refused", DELAYED)), "any"
 REASONS = (*get_args(Reason), *get_args(RefusalCode))
 
 _WORDS = {"outcome": OUTCOMES, "attempt": ATTEMPTS, "reason": REASONS}
-_AROUND = "around "
-
-
-def parse_time(text: str, last_ms: int, first_ms: int = 0) -> tuple[int, int]:
-    """Of ``around TIME``, or as ``parse_span``. Raises BadQuestion."""
-    if text.startswith(_AROUND):
-        at_ms = parse_point(text.removeprefix(_AROUND), last_ms, first_ms)
-        return at_ms - AROUND_MS, at_ms + AROUND_MS
-    if text.strip() == "around":
-        raise BadQuestion('around which time? write it in quotes: --requests "around 14:03"')
-    return parse_span(text, last_ms, first_ms)
 
 
 def parse_where(words: Iterable[str]) -> dict[str, str]:
