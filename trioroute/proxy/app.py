@@ -60,7 +60,8 @@ async def _sort(desk: Desk, door: Door, request: Request, receive: Receive, send
     elif key is None and desk.keys:
         error = door.turn_away(headers, request_id)
         desk.count_refusal(error.code, None)
-        await send_error(send, error, request_id, [CHALLENGE])
+        anthropic = route(method, path).anthropic
+        await send_error(send, error, request_id, [CHALLENGE], anthropic=anthropic)
     elif path == "/v1/models" and method in READING:
         models = await models_list(desk)
         await send_whole(send, 200, models, b"application/json", [named(request_id)])

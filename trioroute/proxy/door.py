@@ -11,6 +11,7 @@ from trioroute.proxy.desk import Desk
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders
 from trioroute.proxy.keyring import stranger
+from trioroute.proxy.paths import route
 from trioroute.proxy.reply import named
 from trioroute.proxy.serving.refusal import Refusal
 
@@ -38,8 +39,9 @@ class Door:
             return None  # has no credentials by design; the application asks for the method too
         request_id = self.desk.request_id(headers)
         error = self.turn_away(headers, request_id)
+        told = error.body(anthropic=route("POST", path.decode("latin-1")).anthropic)
         extra = (CHALLENGE, named(request_id))
-        return Refusal(error.status, error.code, error.message, "authentication_error", extra)
+        return Refusal(error.status, error.code, error.message, extra=extra, told=told)
 
     def refusal_headers(self, asked: RawHeaders) -> RawHeaders:
         """What goes with every refusal of the server: whose answer it is, and who may read it."""

@@ -26,7 +26,7 @@ from trioroute.proxy.alias import PIECE_BYTES, Span, pieces_with_model
 from trioroute.proxy.bodies.facts import Facts, Nameless
 from trioroute.proxy.body import UnusableBody, plain_body
 from trioroute.proxy.desk import Desk
-from trioroute.proxy.errors import RouterError, error_event
+from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders, header_value
 from trioroute.proxy.heartbeat import Heartbeat
 from trioroute.proxy.intake import Intake
@@ -296,5 +296,5 @@ class Passage:
         self.answered = True
         self.desk.count_refusal(error.code, self.key_name)
         if self.heartbeat is not None and await self.heartbeat.hush():
-            await self.heartbeat.break_off(error_event(error.code, error.message, error.status))
-        await send_error(self.send, error, self.request_id, extra)
+            await self.heartbeat.break_off(error.event(anthropic=self.route.anthropic))
+        await send_error(self.send, error, self.request_id, extra, anthropic=self.route.anthropic)

@@ -33,6 +33,7 @@ INFERENCE = frozenset(
 
 READING = ("GET", "HEAD", "OPTIONS")
 _MODEL_PREFIX = "/v1/models/"
+_MESSAGES = "/v1/messages"
 _RESPONSE_PREFIX = "/v1/responses/"
 
 
@@ -41,7 +42,7 @@ class Route:
     """What method and path mean: ``model`` and ``response_id`` are given where the path names them.
 
     ``inference``: runs a prompt. ``repeatable``: may be sent to a second replica after a first one
-    may have acted on it.
+    may have acted on it. ``anthropic``: its clients read errors in Anthropic's shape.
     """
 
     proxied: bool
@@ -49,6 +50,7 @@ class Route:
     repeatable: bool = False
     model: str | None = None
     response_id: str | None = None
+    anthropic: bool = False
 
 
 NOT_SERVED = Route(proxied=False)
@@ -68,7 +70,8 @@ def route(method: str, path: str) -> Route:
     if path.startswith(_RESPONSE_PREFIX):
         name = path.removeprefix(_RESPONSE_PREFIX).partition("/")[0]
         return Route(True, inference, repeatable, response_id=name or None)
-    return Route(True, inference, repeatable)
+    anthropic = path == _MESSAGES or path.startswith(_MESSAGES + "/")
+    return Route(True, inference, repeatable, anthropic=anthropic)
 
 
 def _climbs(path: str) -> bool:

@@ -137,7 +137,8 @@ class Relay:
         if status < 400:
             self._attempt.ending.settle("upstream_error", "protocol", "none")
         self._settle_whole()
-        await heartbeat.break_off(event_of_answer(status, told))
+        anthropic = self._attempt.passage.route.anthropic
+        await heartbeat.break_off(event_of_answer(status, told, anthropic=anthropic))
 
     def _settle_whole(self) -> None:
         """The replica ended its answer properly: what the answer was decides the outcome."""
@@ -202,6 +203,7 @@ class Relay:
         mute = torn or self.ended or self._response.header(b"content-length") != b"" or tap.done()
         if self._event_stream and self._readable and not mute and tap.error_at_end() is None:
             border = b"" if tap.at_event_border() or not tap.bytes else b"\n\n"
-            event = border + error_event("upstream_cut", message, 502)
+            anthropic = self._attempt.passage.route.anthropic
+            event = border + error_event("upstream_cut", message, 502, anthropic=anthropic)
             await self._send({"type": "http.response.body", "body": event, "more_body": True})
         raise BrokenEnding(message)

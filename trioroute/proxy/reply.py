@@ -23,9 +23,15 @@ async def send_whole(
 
 
 async def send_error(
-    send: Send, error: RouterError, request_id: str, extra: RawHeaders = ()
+    send: Send,
+    error: RouterError,
+    request_id: str,
+    extra: RawHeaders = (),
+    *,
+    anthropic: bool = False,
 ) -> None:
     headers = [named(request_id), *extra]
     if error.retry_after_s is not None:
         headers.append((b"retry-after", str(error.retry_after_s).encode("ascii")))
-    await send_whole(send, error.status, error.body(), b"application/json", headers)
+    body = error.body(anthropic=anthropic)
+    await send_whole(send, error.status, body, b"application/json", headers)

@@ -10,6 +10,8 @@ from itertools import islice
 
 import orjson
 
+from trioroute.proxy.errors import ANTHROPIC_STATUS
+
 TAIL_BYTES = 16 * 1024
 HEAD_BYTES = 16 * 1024
 USAGE_BYTES = 4096
@@ -42,18 +44,6 @@ _BEGINNING = b'"message_start"'
 
 LAST_WORDS = frozenset((b"message_stop", b"response.completed", b"response.incomplete"))
 """Types of the event that ends a stream of Anthropic's, and of the Responses API."""
-
-ANTHROPIC_STATUS = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "overloaded_error": 503,
-    "timeout_error": 504,
-}
-"""What the error types of Anthropic's API stand for: its errors in a stream tell no number."""
 
 PROMPT = ("prompt_tokens", "input_tokens")
 COMPLETION = ("completion_tokens", "output_tokens")

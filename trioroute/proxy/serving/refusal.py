@@ -20,16 +20,18 @@ class Refusal(Exception):
     status: int
     code: str
     message: str
-    kind: str = ""
     extra: tuple[tuple[bytes, bytes], ...] = ()
+    told: bytes = b""
+    """The body, where a door words it itself."""
 
     def __str__(self) -> str:
         return f"{self.status} {self.code}: {self.message}"
 
     def body(self) -> bytes:
         """The error in OpenAI's shape, so that the official clients show the message."""
-        made = "server_error" if self.status in (500, 501, 503) else "invalid_request_error"
-        kind = self.kind or made
+        if self.told:
+            return self.told
+        kind = "server_error" if self.status in (500, 501, 503) else "invalid_request_error"
         error = {
             "message": self.message[:MAX_MESSAGE],
             "type": kind,
