@@ -51,6 +51,17 @@ async def test_the_model_is_the_only_thing_that_changes_in_a_body(
         assert dispatched.model == "m"
 
 
+async def test_an_alias_of_an_alias_is_a_model() -> None:
+    """They are not chained, so two that name each other swap two models."""
+    one, two = Recorder(), Recorder()
+    async with whole(one, two, models=[("x",), ("y",)]) as rig:
+        rig.configure(models={"aliases": {"x": "y", "y": "x", "z": "x"}})
+        for asked in ("x", "y", "z"):
+            assert (await rig.ask({"model": asked})).status == 200
+        assert [json.loads(one.body(at))["model"] for at in range(2)] == ["x", "x"]
+        assert json.loads(two.body())["model"] == "y"
+
+
 async def test_a_compressed_body_goes_on_inflated() -> None:
     async with whole(made := Recorder()) as rig:
         rig.configure(models=ALIASES)
