@@ -9,7 +9,8 @@ import pytest
 from tests.rig import MODEL, MakeRig, Rig, settings
 from tests.scenario import play
 from trioroute import events as e
-from trioroute.policy.candidates import look
+from trioroute.events.sections import Slack
+from trioroute.policy.candidates import look, under
 from trioroute.projections import State, apply
 from trioroute.projections.measure import stale_ms
 
@@ -66,3 +67,27 @@ def test_a_state_with_other_settings_is_looked_at_anew(make_rig: MakeRig) -> Non
     assert [c.full for c in look(rig.state, MODEL, rig.at_ms, ())] == [False, False]
     rig.configure(limited)
     assert [c.full for c in look(rig.state, MODEL, rig.at_ms, ())] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("changed", "shared"),
+    [
+        (settings(pins={"force_rebind": 7}), True),
+        (settings(policy={"slack": Slack(session=4)}), True),
+        (settings(policy={"load": "literal"}), False),
+        (settings(scrape={"stale_after": 1}), False),
+        (settings(eject={"stall_after_ms": 1000}), False),
+        (settings(admission={"max_in_flight": 1}), False),
+        (settings(probing={"max_in_flight": 1}), False),
+    ],
+)
+def test_under_other_settings_is_seen_anew_what_they_show_otherwise(
+    rig: Rig, changed: e.InForce, shared: bool
+) -> None:
+    rig.live("a", "b")
+    look(rig.state, MODEL, rig.at_ms, ())
+    other = under(rig.state, changed)
+    assert other.settings == changed
+    assert (other.looked is rig.state.looked) == shared
+    anew = look(attrs.evolve(rig.state, settings=changed), MODEL, rig.at_ms, ())
+    assert look(other, MODEL, rig.at_ms, ()) == anew

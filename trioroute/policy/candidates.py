@@ -1,5 +1,6 @@
 """The replicas of a pool as a decision sees them."""
 
+import attrs
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -53,6 +54,21 @@ def look(state: State, model: str, at_ms: int, tried: tuple[str, ...]) -> list[C
     if tried:
         return [replace(c, tried=True) if c.name in tried else c for c in found]
     return found
+
+
+def under(state: State, settings: InForce) -> State:
+    """The state as it would be under other settings, to decide from now: it shares all else, also
+    what was seen of replicas where these settings show the same."""
+    other = attrs.evolve(state, settings=settings)
+    if _seen_through(settings) == _seen_through(state.settings):
+        other.looked = state.looked
+    return other
+
+
+def _seen_through(settings: InForce) -> tuple[object, ...]:
+    """What ``_look_at`` asks of the settings, and some more."""
+    load = settings.policy.load
+    return load, settings.scrape, settings.eject, settings.admission, settings.probing
 
 
 _FOREVER_MS = 1 << 62

@@ -11,6 +11,7 @@ import attrs
 
 from eventlog.record import Record
 from trioroute.events import Configured, Dispatched, Event, InForce, Refused
+from trioroute.policy.candidates import under
 from trioroute.policy.commands import Arrive
 from trioroute.policy.decide import arrive_of, decide
 from trioroute.policy.explain import Step, explain
@@ -176,7 +177,7 @@ class _Again:
         if not was or was[0] != event:
             found.unproved += 1
             return
-        other = attrs.evolve(state, settings=self.changed)
+        other = under(state, self.changed)
         now = decide(other, arrive)
         kind = kind_of_difference(was, now)
         if kind is None:

@@ -11,6 +11,8 @@ import attrs
 from eventlog.record import Record
 from trioroute.events import Configured, Dispatched, Event, Rebound, Spilled
 from trioroute.events.sections import InForce
+from trioroute.policy.candidates import under
+from trioroute.policy.commands import Arrive
 from trioroute.policy.decide import arrive_of, decide
 from trioroute.projections import State
 from trioroute.replay.incident.changed import Change
@@ -35,8 +37,8 @@ class _Under:
     rebinds: int = 0
     elsewhere: int = 0
 
-    def take(self, state: State, event: Dispatched, at_ms: int, was: Sequence[Event]) -> None:
-        now = decide(attrs.evolve(state, settings=self.settings), arrive_of(event, at_ms, state))
+    def take(self, state: State, arrive: Arrive, was: Sequence[Event]) -> None:
+        now = decide(under(state, self.settings), arrive)
         self.spills += _count(now, Spilled)
         self.rebinds += _count(now, Rebound)
         self.elsewhere += kind_of_difference(list(was), now) == "replica"
@@ -63,7 +65,8 @@ def retaken(
         if why is not None:
             break
         if type(event) is Dispatched:
-            was = decide(past.state, arrive_of(event, record.at_ms, past.state))
+            arrive = arrive_of(event, record.at_ms, past.state)
+            was = decide(past.state, arrive)
             if was and was[0] == event:
                 last = decision_name(record.stream, record.version)
                 first = first or last
@@ -71,7 +74,7 @@ def retaken(
                 spills += _count(was, Spilled)
                 rebinds += _count(was, Rebound)
                 for one in under:
-                    one.take(past.state, event, record.at_ms, was)
+                    one.take(past.state, arrive, was)
         past.fold(record, event)
     if why is None and past.state.position - begin >= ROWS_MAX:
         why = f"{ROWS_MAX} rows are read at most"
