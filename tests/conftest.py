@@ -1,6 +1,7 @@
 """Fixtures of the whole test tree."""
 
 import atexit
+import inspect
 import os
 import signal
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import certifi
+import httpx
 import pytest
 
 from tests.rig import MakeRig, Rig, settings
@@ -40,9 +42,18 @@ def _answer_ctrl_c() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def _wait_longer_for_answers() -> None:
+    """httpx waits 5 s unless it is told otherwise; on a busy machine an answer may take that long,
+    and where a test means a limit of the client's it names it. All of httpx shares this object."""
+    shared = inspect.signature(httpx.get).parameters["timeout"].default
+    for phase in ("connect", "read", "write", "pool"):
+        setattr(shared, phase, 30.0)
+
+
 _trust_one_authority()
 _compile_once()
 _answer_ctrl_c()
+_wait_longer_for_answers()
 
 
 @pytest.hookimpl(trylast=True)

@@ -19,7 +19,7 @@ def test_an_export_into_head_ends_quietly(tmp_path: Path) -> None:
         ["bash", "-c", f"set -o pipefail; {export} | head -1"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -45,10 +45,10 @@ def sing(router: RouterProcess) -> set[int]:
             client.get(f"{router.admin}/decisions/{PATH}/1"),
             client.post(f"{router.admin}/replicas/{PATH}/drain"),
         ]
-    with socket.create_connection(("127.0.0.1", router.port), timeout=5) as raw:
+    with socket.create_connection(("127.0.0.1", router.port), timeout=30) as raw:
         raw.sendall(f"GET /{PATH} HTTP/1.1\r\n{HEADER} : x\r\n\r\n".encode())
         raw.recv(65536)
-    with socket.create_connection(("127.0.0.1", router.port), timeout=5) as raw:
+    with socket.create_connection(("127.0.0.1", router.port), timeout=30) as raw:
         head = f"POST {COMPLETIONS} HTTP/1.1\r\nhost: r\r\nx-session-id: {SESSION}\r\n"
         raw.sendall(f"{head}content-length: 9999\r\n\r\n{PROMPT}".encode())
     return {answer.status_code for answer in answers}

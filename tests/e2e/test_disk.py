@@ -133,7 +133,7 @@ def test_a_start_on_a_disk_that_takes_nothing_ends_in_words(fleet: Fleet, tmp_pa
     for failure in ("full", "read-only"):
         trouble.write_text(FAILURES[failure])
         router.start()
-        assert router.popen.wait(20) == 1
+        assert router.popen.wait(60) == 1
         assert "Traceback" not in router.text()
         assert "Error: " in router.text().splitlines()[-1]
         assert str(router.log) in router.text().splitlines()[-1]

@@ -26,7 +26,7 @@ def test_a_stop_on_a_full_disk_says_what_is_lost_and_a_start_what_helps(fleet: F
         assert "the router died and started again" in told
         fill(log)
         router.start()
-        assert router.popen.wait(20) == 1
+        assert router.popen.wait(60) == 1
         assert "free room on its disk" in router.text()
         ballast.unlink()
         router.start()

@@ -71,10 +71,10 @@ def test_a_revived_replica_gets_nothing_before_probing_and_no_pin_before_live(fl
     with users(router, 3) as statuses:
         time.sleep(0.5)
         fleet.engines[0].kill()
-        wait_for("ejected", lambda: router.replica("gpu1")["state"] == "EJECTED", 5)
+        wait_for("ejected", lambda: router.replica("gpu1")["state"] == "EJECTED")
         fleet.engines[0].start()
-        wait_for("PROBING", lambda: router.replica("gpu1")["state"] == "PROBING", 10)
-        wait_for("LIVE", lambda: router.replica("gpu1")["state"] == "LIVE", 10)
+        wait_for("PROBING", lambda: router.replica("gpu1")["state"] == "PROBING")
+        wait_for("LIVE", lambda: router.replica("gpu1")["state"] == "LIVE")
         for at in range(20):  # sessions of their own: some of them bind there
             httpx.post(router.url + COMPLETIONS, json=chat(), headers={"x-session-id": f"new-{at}"})
     assert set(statuses) == {200}

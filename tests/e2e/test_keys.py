@@ -24,7 +24,7 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "trioroute", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
         env={**os.environ, "TRIOROUTE_ADMIN_TOKEN": TOKEN},
     )
@@ -57,7 +57,7 @@ def test_a_bad_key_is_refused_before_the_body(router: RouterProcess) -> None:
         f"POST {COMPLETIONS} HTTP/1.1\r\nhost: r\r\nauthorization: Bearer tr-canary-bad\r\n"
         "content-length: 1000000\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", router.port), timeout=5) as raw:
+    with socket.create_connection(("127.0.0.1", router.port), timeout=30) as raw:
         raw.sendall(head.encode())
         answer = raw.recv(65536)
     assert answer.startswith(b"HTTP/1.1 401 ")

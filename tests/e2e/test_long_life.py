@@ -23,7 +23,7 @@ def log_command(*arguments: object) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "trioroute", "log", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
 

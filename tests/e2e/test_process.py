@@ -28,7 +28,7 @@ def run_command(*arguments: str, cwd: Path | None = None) -> subprocess.Complete
         [sys.executable, "-m", "trioroute", *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
         cwd=cwd,
     )
@@ -161,7 +161,7 @@ def test_sigterm_fails_readiness_then_refuses_then_lets_streams_finish(fleet: Fl
     assert not bodies, "the stream ran while new requests were refused"
     thread.join(20)
     assert bodies[0].endswith("data: [DONE]\n\n")
-    assert router.popen.wait(10) == 0
+    assert router.popen.wait(40) == 0
     assert "Stopped" in kinds_in(router.log)
     router.verify()
 
@@ -187,21 +187,21 @@ def test_the_grace_counts_from_the_signal_for_streams_and_for_half_sent_requests
     fleet: Fleet,
 ) -> None:
     fleet.engine("--decode-tokens-per-s=2")
-    router = fleet.router(server_graceful_timeout="2s", server_settle="1s").ready()
+    router = fleet.router(server_graceful_timeout="6s", server_settle="5s").ready()
     with socket.create_connection(("127.0.0.1", router.port)) as half_sent:
         half_sent.sendall(
             b"POST /v1/completions HTTP/1.1\r\nhost: r\r\ncontent-length: 99\r\n\r\n{"
         )
         with httpx.stream(
-            "POST", router.url + COMPLETIONS, json=chat(stream=True, max_tokens=500), timeout=20
+            "POST", router.url + COMPLETIONS, json=chat(stream=True, max_tokens=500), timeout=40
         ) as answer:
             assert answer.status_code == 200
             begun = time.monotonic()
             router.popen.send_signal(signal.SIGTERM)
             with pytest.raises(httpx.RemoteProtocolError):
                 answer.read()
-            assert router.popen.wait(5) == 0
-            assert 1.5 < time.monotonic() - begun < 4
+            assert router.popen.wait(30) == 0
+            assert 5.5 < time.monotonic() - begun < 10.5, "11 s: it would count from the settling"
     assert "shutdown" in router.replay("--last", "1", "--json").stdout
     router.verify()
 
@@ -219,7 +219,7 @@ def test_files_that_block_for_ever_do_not_keep_the_router(fleet: Fleet, tmp_path
     ).ready()
     assert httpx.post(router.url + COMPLETIONS, json=chat()).status_code == 200
     time.sleep(0.5)  # a batch is on its way
-    assert router.stop(within_s=10) == 0
+    assert router.stop(within_s=40) == 0, "the grace is 60 s"
     router.verify()
 
 
@@ -234,6 +234,7 @@ def test_an_access_log_on_a_stderr_that_nobody_reads_does_not_keep_the_router(
         **os.environ,
         "TRIOROUTE_SERVER_ACCESS_LOG": "stderr",
         "TRIOROUTE_SERVER_SETTLE": "0s",
+        "TRIOROUTE_SERVER_GRACEFUL_TIMEOUT": "60s",
     }
     with subprocess.Popen(command, stderr=subprocess.PIPE, env=env) as router:
         try:
@@ -244,7 +245,7 @@ def test_an_access_log_on_a_stderr_that_nobody_reads_does_not_keep_the_router(
                     kept.get(f"http://127.0.0.1:{port}/v1/models")
             time.sleep(0.5)  # a batch is on its way
             router.send_signal(signal.SIGTERM)
-            assert router.wait(10) == 0
+            assert router.wait(40) == 0
         finally:
             router.kill()
 
@@ -260,7 +261,7 @@ def test_a_second_signal_hurries(fleet: Fleet) -> None:
         time.sleep(0.5)
         assert router.popen.poll() is None
         router.popen.send_signal(signal.SIGINT)
-        assert router.popen.wait(5) == 0
+        assert router.popen.wait(40) == 0, "the grace is 60 s"
     assert "shutdown" in router.replay("--last", "1", "--json").stdout
     router.verify()
 
@@ -275,7 +276,7 @@ def test_many_signals_at_once_still_close_the_log(fleet: Fleet) -> None:
         for _ in range(4):
             router.popen.send_signal(signal.SIGTERM)
             time.sleep(0.01)
-        assert router.popen.wait(5) == 0
+        assert router.popen.wait(40) == 0, "the grace is 60 s"
     assert "Stopped" in kinds_in(router.log)
     router.verify()
 

@@ -177,7 +177,7 @@ def test_a_client_that_leaves_during_its_answer_frees_the_replica(front: Front) 
     thread.start()
     wait_for("in flight", lambda: front.router.replica("gpu1")["in_flight"] == 1)
     thread.join()
-    wait_for("free again", lambda: front.router.replica("gpu1")["in_flight"] == 0, 5)
+    wait_for("free again", lambda: front.router.replica("gpu1")["in_flight"] == 0, 20)
 
 
 def test_the_router_may_be_restarted_behind_it(front: Front) -> None:

@@ -99,10 +99,10 @@ def test_a_hanging_replica_runs_into_the_first_byte_limit(fleet: Fleet) -> None:
     router = fleet.router(timeouts_first_byte="500ms").ready()
     only.faults(hang=True)
     begin = time.monotonic()
-    answer = httpx.post(router.url + COMPLETIONS, json=chat(), timeout=10)
+    answer = httpx.post(router.url + COMPLETIONS, json=chat(), timeout=40)
     assert answer.status_code == 504
     assert answer.json()["error"]["code"] == "first_byte_timeout"
-    assert time.monotonic() - begin < 3
+    assert 0.5 <= time.monotonic() - begin < 30, "the default is 600 s"
     router.quiet()
 
 
@@ -120,13 +120,13 @@ def test_a_client_that_leaves_frees_the_replica(fleet: Fleet) -> None:
     only = fleet.engine("--decode-tokens-per-s=10")
     router = fleet.router().ready()
     with httpx.stream(
-        "POST", router.url + COMPLETIONS, json=chat(stream=True, max_tokens=500)
-    ) as answer:
+        "POST", router.url + COMPLETIONS, json=chat(stream=True, max_tokens=1500), timeout=20
+    ) as answer:  # 150 s long
         chunks = answer.iter_raw()
         next(chunks)
         assert router.replica(only.name)["in_flight"] == 1
-    wait_for("the slot freed", lambda: router.replica(only.name)["in_flight"] == 0, 2)
-    wait_for("the engine idle", lambda: _nothing_running(only.url), 2)
+    wait_for("the slot freed", lambda: router.replica(only.name)["in_flight"] == 0, 20)
+    wait_for("the engine idle", lambda: _nothing_running(only.url), 20)
     assert "client_gone" in router.replay("--last", "1", "--json").stdout
 
 
@@ -181,7 +181,7 @@ def test_the_fallback_is_502_and_nobody_left_is_503_with_retry_after(fleet: Flee
     only = fleet.engine()
     router = fleet.router().ready()
     only.kill()
-    wait_for("ejected", lambda: router.replica("gpu1")["state"] == "EJECTED", 5)
+    wait_for("ejected", lambda: router.replica("gpu1")["state"] == "EJECTED")
     answer = httpx.post(router.url + COMPLETIONS, json=chat())
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_failed")
     assert answer.headers["x-trioroute-reason"] == "fallback"

@@ -98,9 +98,9 @@ def test_a_router_on_a_copy_of_a_log_with_a_retired_beginning_has_its_pins_and_c
     for _ in range(3):
         fleet.engine("--decode-tokens-per-s=5000", "--prefill-tokens-per-s=1000000")
     router = fleet.router(log_sync="normal", log_segment_bytes="64KiB", eject_cooldown="5m").ready()
-    homes = {number: home(router, number) for number in range(12)}
+    homes = {number: router.home(f"s{number}") for number in range(12)}
     fleet.engines[2].kill()
-    homes = {number: home(router, number) for number in homes}
+    homes = {number: router.home(f"s{number}") for number in homes}
     wait_for("the eject", lambda: router.replica("gpu3")["state"] == "EJECTED")
     fill(router, MANY_BYTES // 2)
     for words in (["snapshot"], ["prune", "--keep", "1KiB"]):
@@ -120,16 +120,7 @@ def test_a_router_on_a_copy_of_a_log_with_a_retired_beginning_has_its_pins_and_c
     assert (back["state"], back["eject_count"]) == ("EJECTED", gone["eject_count"])
     assert 0 < back["cooldown_s"] <= gone["cooldown_s"]
     assert router.state()["pins"] == pins
-    assert {number: home(router, number) for number in homes} == homes
-
-
-def home(router: RouterProcess, number: int) -> str:
-    told = {"x-session-id": f"s{number}"}
-    asked = httpx.post(
-        router.url + "/v1/chat/completions", json=chat(max_tokens=1), headers=told, timeout=10
-    )
-    assert asked.status_code == 200
-    return asked.headers["x-trioroute-replica"]
+    assert {number: router.home(f"s{number}") for number in homes} == homes
 
 
 def run_log(*words: object) -> str:

@@ -36,14 +36,14 @@ async def client_of() -> AsyncIterator[ClientOf]:
         async def open_client(handle: EngineHandle) -> httpx.AsyncClient:
             # verify=False: loading certificates costs 40 ms, and there is no TLS here
             client = httpx.AsyncClient(
-                base_url=handle.url, timeout=10, trust_env=False, verify=False
+                base_url=handle.url, timeout=40, trust_env=False, verify=False
             )
             return await stack.enter_async_context(client)
 
         yield open_client
 
 
-async def until(holds: Callable[[], bool], within_s: float = 5) -> None:
+async def until(holds: Callable[[], bool], within_s: float = 40) -> None:
     """Looks again and again for something that happens elsewhere; fails after `within_s`."""
     with trio.fail_after(within_s):
         while True:

@@ -45,9 +45,9 @@ def test_a_signal_ends_it_quickly_and_cleanly_also_with_an_open_stream(number: i
                 next(pieces)
                 began_s = time.monotonic()
                 process.send_signal(number)
-                assert process.wait(timeout=10) == 0
+                assert process.wait(timeout=60) == 0
                 # 0.1 s on a quiet machine; the stream it does not wait for would last 83 s
-                assert time.monotonic() - began_s < 5
+                assert time.monotonic() - began_s < 50
                 with pytest.raises(httpx.TransportError):
                     list(pieces)
 

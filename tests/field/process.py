@@ -58,4 +58,4 @@ async def stop(router: RouterProcess) -> int:
 
 async def exit_code(router: RouterProcess) -> int:
     """Wait for the end of one that was told to end; what it ended with."""
-    return await trio.to_thread.run_sync(partial(router.popen.wait, 20))
+    return await trio.to_thread.run_sync(partial(router.popen.wait, 60))

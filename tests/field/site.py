@@ -272,12 +272,12 @@ async def site(
             await made.check_running()
             parts.desk.stopping = True
             parts.shutdown.set()
-            with trio.fail_after(10):
+            with trio.fail_after(40):
                 await stopped.wait()
             made.check_ended()
         finally:
             nursery.cancel_scope.cancel()
-            with trio.CancelScope(shield=True), trio.move_on_after(10):
+            with trio.CancelScope(shield=True), trio.move_on_after(40):
                 await stopped.wait()  # the log is closed behind it
 
 

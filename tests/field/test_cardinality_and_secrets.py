@@ -157,7 +157,7 @@ async def test_slow_upload() -> None:
         statuses: list[int] = []
 
         async def drips(raw: RawClient) -> None:
-            for _ in range(30):
+            for _ in range(600):
                 try:
                     await raw.send(b"{")
                 except trio.BrokenResourceError:
@@ -175,7 +175,7 @@ async def test_slow_upload() -> None:
             for raw in slow:
                 statuses.append((await raw.reply()).status)
                 assert await raw.ended()
-            assert trio.current_time() - begin < 2
+            assert trio.current_time() - begin < 40
             nursery.cancel_scope.cancel()
         assert statuses == [408] * 100
         assert len(await rig.events(e.Dispatched)) == 20

@@ -34,7 +34,7 @@ async def test_pool_slot_leak_on_cancel(open_site: OpenSite) -> None:
                 nursery.start_soon(one, at)
         await site.quiet()
         stub.accept_delay_s = None
-        with trio.fail_after(1):
+        with trio.fail_after(20):
             assert (await site.ask()).status == 200
         assert stub.most_open <= 10
         assert await site.standing("a") == "LIVE"
@@ -160,4 +160,4 @@ async def test_a_kept_connection_that_died_does_not_linger(open_site: OpenSite) 
     async with open_site(stub) as site:
         assert (await site.ask()).status == 200
         closing.set()
-        await eventually(lambda: stub.peers[0].gone.is_set(), 3)
+        await eventually(lambda: stub.peers[0].gone.is_set())

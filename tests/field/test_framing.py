@@ -249,7 +249,7 @@ async def test_head_handling(open_site: OpenSite) -> None:
             got = await raw.reply()
             assert probed.status == got.status
             assert probed.headers["content-length"] == str(len(got.body))
-        with trio.fail_after(2):
+        with trio.fail_after(20):
             await site.send(raw, b"", "/v1/files/1", "HEAD")
             assert (await raw.reply(bodiless=True)).headers["content-length"] == "500"
             await site.send(raw, b"", "/health", "GET")

@@ -18,6 +18,8 @@ from trioroute.replay.read import Source
 
 FEW_FILES = ("sh", "-c", 'ulimit -n 256 && exec "$0" "$@"')
 AT_ONCE = 1000
+PATIENT = {"scrape_timeout": "60s", "timeouts_connect": "60s"}
+"""The replicas live in the process of the thousand clients: slow to answer it may well be."""
 
 
 async def slow(peer: Peer) -> None:
@@ -53,7 +55,7 @@ async def asked_at_once(port: int, count: int) -> list[tuple[int, bytes]]:
 async def test_local_exhaustion_blamed_on_replicas(tmp_path: Path) -> None:
     """1000 at once where 256 files may be open."""
     stubs = [Stub(slow) for _ in range(3)]
-    async with router_process(tmp_path, *stubs, under=FEW_FILES) as router:
+    async with router_process(tmp_path, *stubs, under=FEW_FILES, settings=PATIENT) as router:
         got = await asked_at_once(router.port, AT_ONCE)
         statuses = Counter(status for status, _ in got)
         assert set(statuses) == {200, 503}, statuses

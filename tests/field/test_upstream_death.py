@@ -117,7 +117,7 @@ async def test_missing_split_between_first_byte_and_idle_limits(open_site: OpenS
             async def stalls() -> None:
                 begin = trio.current_time()
                 _, body = await site.broken()
-                assert 0.4 <= trio.current_time() - begin < 1.6
+                assert 0.4 <= trio.current_time() - begin < 3.5
                 assert b"upstream_cut" in body
 
             nursery.start_soon(waits_long)
@@ -148,7 +148,7 @@ async def test_request_lost_in_membership_churn(open_site: OpenSite) -> None:
 
         async def one(at: int, places: trio.CapacityLimiter) -> None:
             async with places:
-                with trio.fail_after(10):
+                with trio.fail_after(40):
                     answered.append((await site.ask(prompt(f"{at}"))).status)
 
         async with trio.open_nursery() as nursery:
@@ -170,7 +170,7 @@ async def test_retry_after_the_body_was_delivered(open_site: OpenSite) -> None:
         answer = await site.ask(prompt("x" * 5_000_000))
         assert answer.status == 504
         assert json.loads(answer.body)["error"]["code"] == "first_byte_timeout"
-        await eventually(lambda: not any(stub.open for stub in stubs), 1)
+        await eventually(lambda: not any(stub.open for stub in stubs))
         assert sum(len(stub.peers) for stub in stubs) == 1
         assert len(await site.events(e.Dispatched)) == 1
 

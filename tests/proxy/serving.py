@@ -20,6 +20,10 @@ from trioroute.proxy.serving.server import serve_http
 from trioroute.proxy.serving.tls import Renewable
 from trioroute.settings import read_certificate
 
+PATIENCE_S = 40.0
+"""For what is to come at once: above what a busy machine takes, below the limits of a server that
+was told none (a stalled client's 60 s, an idle connection's 75 s)."""
+
 QUICK = ServerLimits(graceful_timeout_s=5)
 spoken: Pair | None = None
 """Set by the fixture ``either_way``: what servers have and clients trust; None: plain HTTP."""
@@ -100,7 +104,7 @@ class RawClient:
         await self.stream.send_all(data)
 
     async def fill(self) -> bool:
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             data = await self.stream.receive_some(65536)
         self.buffer += data
         return bool(data)
@@ -183,7 +187,7 @@ async def speaking(port: int, tls: ssl.SSLContext | None) -> AsyncIterator[RawCl
             stream = trio.SSLStream(
                 transport, tls, server_hostname="127.0.0.1", https_compatible=True
             )
-            with trio.fail_after(10):
+            with trio.fail_after(PATIENCE_S):
                 await stream.do_handshake()
             yield RawClient(stream)
     finally:
@@ -231,7 +235,7 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - counted, not used as paths
 
 
-async def eventually(check: Callable[[], object], seconds: float = 20.0) -> None:
+async def eventually(check: Callable[[], object], seconds: float = PATIENCE_S) -> None:
     """Wait until `check()` is true; fails loudly otherwise."""
     deadline = trio.current_time() + seconds
     while not check():

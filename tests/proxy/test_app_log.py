@@ -84,7 +84,7 @@ async def test_a_log_that_stalls_is_503_and_the_replica_is_let_go_of(body: Any) 
         assert answer.headers["retry-after"] == "1"
         assert "x-trioroute-replica" not in answer.headers
         if body:
-            await eventually(lambda: rig.replicas[0].peers[0].gone.is_set(), 1)
+            await eventually(lambda: rig.replicas[0].peers[0].gone.is_set())
         await rig.quiet()
         store.open.set()
         failed = await rig.end()

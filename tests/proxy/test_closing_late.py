@@ -87,7 +87,7 @@ async def test_the_server_is_done_with_it_when_the_client_is() -> None:
             await c.send(CLOSING + GET)
             await c.reply()
             assert await c.ended()
-        await eventually(lambda: open_files() == files, 2)
+        await eventually(lambda: open_files() == files, refusing.LINGER_S - 2)
 
 
 async def test_a_client_that_stays_holds_up_no_shutdown_and_not_for_ever(
@@ -100,7 +100,7 @@ async def test_a_client_that_stays_holds_up_no_shutdown_and_not_for_ever(
         await c.reply()
         assert await c.ended()
         server.shutdown.set()
-        with trio.fail_after(2):
+        with trio.fail_after(refusing.LINGER_S - 2):
             await server.stopped.wait()
     monkeypatch.setattr(refusing, "LINGER_S", 0.1)
     async with serving(app) as server:
@@ -108,4 +108,4 @@ async def test_a_client_that_stays_holds_up_no_shutdown_and_not_for_ever(
         async with client(server.port) as c:
             await c.send(CLOSING + GET)
             await c.reply()
-            await eventually(lambda: open_files() == files + 1, 3)
+            await eventually(lambda: open_files() == files + 1)

@@ -123,7 +123,7 @@ async def test_http2_client_that_leaves_with_its_window_shut_is_noticed_at_once(
                 await c.send(connection.data_to_send())
             else:
                 c.transport.socket.close()
-            await eventually(lambda: bool(ends), 1)
+            await eventually(lambda: bool(ends))
     assert ends == [True]
 
 

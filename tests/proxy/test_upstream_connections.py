@@ -180,7 +180,7 @@ async def test_a_cancelled_exchange_closes_its_connection_at_once(phase: str) ->
                 await response.aclose()
             else:
                 await response.aread()
-        await eventually(lambda: r.peers[0].gone.is_set(), 1)
+        await eventually(lambda: r.peers[0].gone.is_set())
         assert t.idle == 0
 
 
@@ -200,10 +200,10 @@ async def test_closing_the_transport_closes_idle_connections_now_and_others_late
         await get(t)
         assert t.idle == 1
         await t.aclose()
-        await eventually(lambda: r.peers[1].gone.is_set(), 1)
+        await eventually(lambda: r.peers[1].gone.is_set())
         go.set()
         assert await busy.aread() == b"ok"
-        await eventually(lambda: r.peers[0].gone.is_set(), 1)
+        await eventually(lambda: r.peers[0].gone.is_set())
 
 
 async def test_close_idle_drops_what_was_kept() -> None:
