@@ -20,6 +20,7 @@ from hypercorn.protocol.h2 import H2Protocol
 from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.http2 import Http2Connection
 from trioroute.proxy.serving.hub import Hub
+from trioroute.proxy.serving.last_listener import trio_with_last_listeners
 from trioroute.proxy.serving.lean import LeanConnection
 from trioroute.proxy.serving.overflow import Overflow
 from trioroute.proxy.serving.parser import TOKEN_BYTE
@@ -72,7 +73,7 @@ def lean_worker(hub: Hub, app: ASGIApp, tls: Renewable | None = None) -> WorkerS
             # One connection never ends the process, whatever a peer makes a protocol class raise.
             logger.error("a connection failed", exc_info=errors)
 
-    return _calling(connect, serve, module)
+    return _calling(connect, serve, module, hub.limits.backlog)
 
 
 async def _serve_secure(
@@ -116,12 +117,14 @@ async def _agreed(hub: Hub, wire: SecureWire) -> bool:
     return True
 
 
-def _calling(connect: object, serve: WorkerServe, module: ModuleType) -> WorkerServe:
-    """A copy of hypercorn's worker that finds ``connect`` where it looks up its own class."""
+def _calling(connect: object, serve: WorkerServe, module: ModuleType, backlog: int) -> WorkerServe:
+    """A copy of hypercorn's worker that finds ``connect`` where it looks up its own class, and
+    listeners that serve who is still in line when they close."""
     assert isinstance(serve, FunctionType)
+    names = {"TCPServer": connect, "trio": trio_with_last_listeners(backlog)}
     copied = FunctionType(
         serve.__code__,
-        {**vars(module), "TCPServer": connect},
+        {**vars(module), **names},
         serve.__name__,
         serve.__defaults__,
         serve.__closure__,
