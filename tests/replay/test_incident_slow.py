@@ -6,7 +6,7 @@ from collections import Counter
 from tests.replay.prevented import told_of
 from tests.replay.rig import source_of
 from tests.rig import Flown, Rig
-from trioroute.replay.incident import Incident
+from trioroute.replay.incident import Incident, tell_incident
 from trioroute.replay.incident.bins import BINS_MAX
 from trioroute.replay.incident.lines import blocks_of
 from trioroute.replay.incident.times import bin_within, quantile_bin
@@ -22,9 +22,28 @@ def used(rig: Rig, seconds: int, slow: int = 1, whole: bool = True) -> list[Flow
         one, other = rig.go(), rig.go()
         for flown in (one, other):
             took_ms = 300 * (slow if flown.replica == "b" else 1)
-            rig.finish(flown, ttfb_ms=took_ms if whole else took_ms // 3, duration_ms=took_ms)
+            if whole:
+                rig.finish(flown, ttfb_ms=took_ms, duration_ms=took_ms, completion_tokens=20)
+            else:
+                rig.finish(flown, ttfb_ms=took_ms // 3, duration_ms=took_ms, bytes=4000)
             on_b += [flown] if flown.replica == "b" else []
     return on_b
+
+
+def mixed(rig: Rig, seconds: int, slow: int = 1) -> None:
+    """Every half second a request on each of two replicas: long answers on b and short ones on a,
+    and of each kind two in five the other way round; those on b take ``slow`` times as long. Each
+    ends before the next ones come."""
+    for place in range(seconds * 2):
+        rig.pass_s(0.5)
+        for flown in (rig.go(), rig.go()):
+            turned, on_b = place % 5 in (1, 3), flown.replica == "b"
+            tokens = 150 if on_b != turned else 20
+            made_ms = 16 * tokens * (slow if on_b else 1)
+            if place % 2:
+                rig.finish(flown, duration_ms=made_ms, ttfb_ms=made_ms, completion_tokens=tokens)
+            else:
+                rig.finish(flown, duration_ms=20 + made_ms, ttfb_ms=20, bytes=200 * tokens)
 
 
 def told_with(slow: int, whole: bool = True) -> tuple[Incident, list[Flown]]:
@@ -48,6 +67,56 @@ def test_a_slow_replica_is_named_with_the_numbers_of_its_pool() -> None:
     assert cause.said[0].endswith("in this span, but for what was slow: b")
 
 
+def test_long_answers_on_one_replica_and_short_ones_on_the_other_are_no_slowness() -> None:
+    rig = Rig().live("a", "b")
+    mixed(rig, 60)
+    told = told_of(rig)
+    times = {one.replica: one.duration_p50_ms or 0 for one in told.replicas}
+    assert times["b"] > 3 * times["a"], "whole durations would say so"
+    assert told.slow == ()
+
+
+def test_a_slow_replica_is_found_among_short_and_long_answers_and_from_when_on_and_until() -> None:
+    rig = Rig().live("a", "b")
+    mixed(rig, 40)
+    began_ms = rig.at_ms
+    mixed(rig, 20, slow=4)
+    ended_ms = rig.at_ms
+    mixed(rig, 40)
+    source = source_of(rig)
+    spans = [(from_ms, source.last().at_ms) for from_ms in (1, 2701, 9001)]
+    told = [tell_incident(source, *span).slow for span in spans]
+    assert told[0] == told[1] == told[2], "wherever the span begins"
+    (one,) = told[0]
+    assert one.replica == "b"
+    assert began_ms - 9600 <= one.from_ms <= began_ms + 1000, "asked for before it ended there"
+    assert ended_ms - 1000 <= one.to_ms <= ended_ms
+    assert 3 <= one.p50_ms / one.others_p50_ms <= 5
+
+
+def test_one_that_embeds_slowly_is_found_by_the_tokens_of_its_prompts() -> None:
+    rig = Rig().live("a", "b")
+    for place in range(30):
+        for flown in (rig.pass_s(0.5).go(), rig.go()):
+            tokens = 1000 if (flown.replica == "b") == (place % 3 > 0) else 300
+            took_ms = tokens * (4 if flown.replica == "b" and place >= 10 else 1) // 2
+            tells = {"prompt_tokens": tokens, "completion_tokens": 0}
+            rig.finish(flown, "ok", ttfb_ms=took_ms, duration_ms=took_ms, **tells)
+    (one,) = told_of(rig).slow
+    assert one.replica == "b"
+
+
+def test_whole_answers_that_tell_no_tokens_are_not_compared() -> None:
+    """A long one has hardly more bytes than a short one, for most are its envelope."""
+    rig = Rig().live("a", "b")
+    for _ in range(12):
+        for flown in (rig.pass_s(0.5).go(), rig.go()):
+            long = flown.replica == "b"
+            took_ms, size = (2500, 1173) if long else (345, 651)
+            rig.finish(flown, ttfb_ms=took_ms, duration_ms=took_ms, bytes=size)
+    assert told_of(rig).slow == ()
+
+
 def test_a_replica_that_is_a_little_slower_is_not_named() -> None:
     assert told_with(2)[0].slow == ()
 
@@ -57,7 +126,8 @@ def test_few_answers_do_not_say_that_a_replica_is_slow() -> None:
     for _ in range(2):
         one, other = rig.pass_s(1).go(), rig.go()
         for flown in (one, other):
-            rig.finish(flown, ttfb_ms=9, duration_ms=9000 if flown.replica == "b" else 10)
+            took_ms = 9000 if flown.replica == "b" else 30
+            rig.finish(flown, ttfb_ms=9, duration_ms=took_ms)
     assert told_of(rig).slow == ()
 
 

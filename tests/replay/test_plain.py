@@ -13,6 +13,7 @@ from tests.replay.logs import played
 from trioroute.events import Dispatched, Event, Released, decode
 from trioroute.events.codec import encode, kind_of
 from trioroute.replay.gather import plain_runs
+from trioroute.replay.pace import pace_of
 from trioroute.replay.plain import Run
 
 ENTRIES = played(300, faults="replica=1,down=20..60")[0]
@@ -43,7 +44,8 @@ def as_told(entry: Entry) -> tuple[object, ...]:
         size = next(n for n in range(6, 40) if event.prompt_bytes < 4**n)
         return entry.at_ms, (event.replica, who, event.reason, size), event.request_id
     if isinstance(event, Released):
-        return entry.at_ms, event.dispatch, event.ttfb_ms, event.duration_ms
+        times = event.ttfb_ms, event.duration_ms
+        return entry.at_ms, event.dispatch, *times, pace_of(event)
     body = orjson.loads(entry.body)
     return entry.at_ms, (entry.kind, body["kind"], body["cause"])
 

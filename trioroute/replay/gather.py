@@ -14,6 +14,7 @@ from eventlog.bare import Even, joined
 from eventlog.record import Record
 from trioroute.events.codec import KINDS
 from trioroute.events.flat import NotFlat
+from trioroute.replay.pace import pace_of
 from trioroute.replay.plain import (
     UNKNOWN,
     Dispatches,
@@ -64,7 +65,7 @@ def plain_runs(pages: Iterable[Even]) -> list[Run | Record]:
             to_ms = at_ms
             if kind == "Released":
                 ttfb = UNKNOWN if event.ttfb_ms is None else event.ttfb_ms
-                ended += (version, at_ms, event.dispatch, ttfb, event.duration_ms)
+                ended += (version, at_ms, event.dispatch, ttfb, event.duration_ms, pace_of(event))
             elif kind == "Dispatched":
                 way, bits = event.reason, event.prompt_bytes.bit_length()
                 code = codes.get((event.replica, event.model, event.key, way, bits))
@@ -121,7 +122,7 @@ class _Open:
             to_ms,
             senders.sends,
             Dispatches(numbers, times, codes, self.ids),
-            Ends(*_columns(self.ended, 5)),
+            Ends(*_columns(self.ended, 6)),
             {fate: _pins(cells) for fate, cells in self.pins.items()},
         )
         runs.append(run)

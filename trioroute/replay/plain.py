@@ -28,9 +28,9 @@ def send_of(event: Dispatched) -> Send:
 Sent = tuple[int, int, Send, str]
 """A first dispatch: version, ``at_ms``, how it was sent, request id."""
 
-Ended = tuple[int, int, int, int | None, int]
-"""A good answer that speaks against nobody: version, ``at_ms``, dispatch, and the times to first
-byte and of the whole answer in milliseconds."""
+Ended = tuple[int, int, int, int | None, int, int]
+"""A good answer that speaks against nobody: version, ``at_ms``, dispatch, the times to first byte
+and of the whole answer in milliseconds, and its pace (``pace_of``)."""
 
 Flight = tuple[Send, str]
 """What runs: how it was sent, and the request's id."""
@@ -80,16 +80,18 @@ class Dispatches:
 @attrs.define
 class Ends:
     """Good answers that speak against nobody, in order: versions, ``at_ms``, dispatches, all of
-    them of rows before, and the milliseconds to first byte (UNKNOWN: not told) and in all."""
+    them of rows before, the milliseconds to first byte (UNKNOWN: not told) and in all, and paces
+    (``pace_of``)."""
 
     versions: "array[int]" = attrs.field(factory=_numbers)
     times: "array[int]" = attrs.field(factory=_numbers)
     dispatches: "array[int]" = attrs.field(factory=_numbers)
     ttfb: "array[int]" = attrs.field(factory=_numbers)
     took: "array[int]" = attrs.field(factory=_numbers)
+    paces: "array[int]" = attrs.field(factory=_numbers)
 
     def columns(self) -> "tuple[array[int], ...]":
-        return self.versions, self.times, self.dispatches, self.ttfb, self.took
+        return self.versions, self.times, self.dispatches, self.ttfb, self.took, self.paces
 
 
 @attrs.define
@@ -122,5 +124,5 @@ class Run:
             yield number, at_ms, sends[code], request_id
 
     def _ended(self) -> Iterator[Ended]:
-        for version, at_ms, dispatch, ttfb, took in zip(*self.ended.columns(), strict=True):
-            yield version, at_ms, dispatch, None if ttfb == UNKNOWN else ttfb, took
+        for version, at_ms, dispatch, ttfb, took, pace in zip(*self.ended.columns(), strict=True):
+            yield version, at_ms, dispatch, None if ttfb == UNKNOWN else ttfb, took, pace

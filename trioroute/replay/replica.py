@@ -89,7 +89,7 @@ class _Story:
                 self.dispatches[mine[code]] = self.dispatches.get(mine[code], 0) + times
         sent = zip(begun.codes, begun.numbers, strict=True)
         self.open.update((stream, number) for code, number in sent if code in mine)
-        for dispatch, ttfb_ms, took_ms in zip(*ended.columns()[2:], strict=True):
+        for dispatch, ttfb_ms, took_ms in zip(*ended.columns()[2:5], strict=True):
             if (stream, dispatch) in self.open:
                 self.open.remove((stream, dispatch))
                 self.evidence.fine(self.name)

@@ -15,6 +15,7 @@ import attrs
 from eventlog.record import Record
 from trioroute.events import Dispatched, Released
 from trioroute.replay.kept import dispatch_kept
+from trioroute.replay.pace import PIECE_MS
 from trioroute.replay.plain import SMALLEST, size_of
 from trioroute.replay.read import CannotRead, Source
 from trioroute.replay.requested import Delay, Usual
@@ -36,9 +37,6 @@ BLOCK = 20
 
 TIMES_USUAL, TIMES_SLOW, LATER_MS = 3, 2, 100
 """Delayed: so many times the usual, so many times what is slow, and so much later than usual."""
-
-PIECE_MS = 10
-"""An answer whose end comes so soon after its first byte is in one piece."""
 
 _NEVER = 1 << 62
 

@@ -1,7 +1,8 @@
 """Replicas that were slow for a while: several times slower than the rest of their pool.
 
-Whole answers are compared. The first bytes of a few requests say nothing: those of prompts that a
-replica knows come many times sooner than others.
+Answers are compared with like ones (``trioroute.replay.pace``), by the time a token or a byte, for
+some are a hundred times as long as others. The first bytes of a few requests say nothing: those of
+prompts that a replica knows come many times sooner than others.
 """
 
 from collections import Counter, deque
@@ -9,25 +10,37 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from trioroute.replay.incident.bins import BINS, bin_of, edge_of
-from trioroute.replay.incident.times import Few, Times, bin_within, quantile_ms
+from trioroute.replay.incident.beside import (
+    Paces,
+    Served,
+    Usual,
+    beside,
+    joined,
+    later_than_usual,
+    steps_later,
+    usual_of,
+)
+from trioroute.replay.incident.bins import BINS, bin_of
+from trioroute.replay.incident.times import NONE, Few, Slowest, Times, quantile_bin, quantile_ms
 from trioroute.replay.incident.told import Slow
+from trioroute.replay.pace import NO_PACE, times_of
 from trioroute.replay.plain import UNKNOWN, Flight
 from trioroute.replay.read import decision_name
 from trioroute.replay.told import ReplicaTimes
 
 WINDOW_MS = 2000
-"""A stretch is told in steps of this; an answer belongs to the one in which it was asked for."""
+"""A stretch is told in steps of this, the same of any span; an answer belongs to the one in which
+it was asked for."""
 
 TOGETHER_MIN, TOGETHER_MAX = 4, 15
-"""So many steps are judged as one, as few of the last ones as have enough answers: a burst of long
-answers that all went to one replica is over sooner."""
+"""So many steps are judged as one, as few of the last ones as have enough answers."""
 
 WAITS_MS = 120_000
 """So long an answer may take to be counted in a stretch; later ones are not."""
 
-SLOW_TIMES = 3
-"""Slow: a median so many times that of the rest of its pool."""
+SLOW_STEPS = 13
+"""Slow: a median so many steps of a pace slower than that of like answers of the rest of its pool:
+three times as long."""
 
 SLOWER_MS = 100
 """And so much longer: where all is done in a few milliseconds, nobody notices."""
@@ -35,35 +48,51 @@ SLOWER_MS = 100
 NEAR_MS = 10_000
 """Stretches of a replica so close to each other are one."""
 
-ANSWERS_MIN, OTHERS_MIN = 5, 10
-"""Fewer answers of the replica in a step, or of the others, do not say that it is slow."""
-
 SLOW_MAX = 100
 """Stretches that are told; of more, the first ones."""
 
 REPLICAS_MAX = 1000
 """Replicas whose times are told."""
 
-Served = tuple[str, str | None]
-"""A replica, and a model that it served."""
+Answer = tuple[Flight | None, int, int, int, int, int]
+"""What ended (None: what is not known to have run, and so is not counted), when, its dispatch,
+the milliseconds to its first byte (UNKNOWN: not told) and in all, and its pace."""
 
-Answer = tuple[Flight | None, int, int, int, int]
-"""What ended (None: what is not known to have run, and so is not counted), when, its dispatch, and
-the milliseconds to its first byte (UNKNOWN: not told) and in all."""
 
-_Step = tuple[int, Few, bytes]
-"""Number of a step, the answers of a replica, and how long those of the others of its pool took."""
+@attrs.frozen
+class _Step:
+    """``mine`` and ``others`` are the paces of answers that were asked for in it."""
+
+    number: int
+    few: Few
+    mine: Paces
+    others: Paces
 
 
 @attrs.define
 class _Stretch:
-    """``others`` tells how long the answers of the rest of its pool took then."""
+    """``from_ms`` is when the first slow answer was asked for, ``to_ms`` when the last one ended;
+    the steps up to ``last`` are counted. ``later``: by how many steps of a pace its answers were
+    slower than the usual ones of the ``others``."""
 
     served: Served
     from_ms: int
     to_ms: int
-    mine: Times = attrs.field(factory=Times)
-    others: Counter[int] = attrs.field(factory=Counter)
+    last: int = -1
+    took: Counter[int] = attrs.field(factory=Counter)
+    later: Counter[int] = attrs.field(factory=Counter)
+    others: int = 0
+    slowest: Slowest = NONE
+
+    def count(self, step: _Step, usual: Usual) -> None:
+        self.last = step.number
+        self.others += sum(len(step.others.get(kind, b"")) for kind in usual)
+        self.slowest = max(self.slowest, step.few.slowest)
+        for one in step.few.paces:
+            later = later_than_usual(one, usual)
+            if later is not None:
+                self.later[later] += 1
+                self.took[bin_of(one[3])] += 1
 
 
 @attrs.define
@@ -79,13 +108,13 @@ class Speeds:
 
     def take(self, stream: str, answers: Iterable[Answer]) -> None:
         """Good answers of one router."""
-        windows, begin_ms = self.windows, self.from_ms
-        for flight, at_ms, dispatch, ttfb_ms, took_ms in answers:
+        windows = self.windows
+        for flight, at_ms, dispatch, ttfb_ms, took_ms, pace in answers:
             if flight is None:
                 continue
-            (replica, who, _, _), _ = flight
+            (replica, who, _, size), _ = flight
             served = (replica, who[0])
-            number = (at_ms - took_ms - begin_ms) // WINDOW_MS
+            number = (at_ms - took_ms) // WINDOW_MS
             window = windows.get(number)
             if window is None:
                 if number <= self.judged:
@@ -102,62 +131,71 @@ class Speeds:
                 few.ttfb.append(BINS[ttfb_ms] if 0 <= ttfb_ms < len(BINS) else bin_of(ttfb_ms))
             if took_ms > few.slowest[0]:
                 few.slowest = (took_ms, stream, dispatch)
+            if pace != NO_PACE:
+                few.paces.append((pace, size, at_ms, took_ms))
 
     def _judge_before(self, at_ms: int) -> None:
         """Judge the steps that no answer is waited for any more."""
-        over = (at_ms - WAITS_MS - self.from_ms) // WINDOW_MS - 1
+        over = (at_ms - WAITS_MS) // WINDOW_MS - 1
         for number in sorted(number for number in self.windows if number <= over):
             self._judge(number)
 
     def _judge(self, number: int) -> None:
         window = self.windows.pop(number)
         self.judged = max(self.judged, number)
-        for served, few in window.items():
-            self._total(served[0]).add(few)
-            others = b"".join(
-                theirs.took
-                for one, theirs in window.items()
-                if one[1] == served[1] and one != served
-            )
+        for (replica, _), few in window.items():
+            self._total(replica).add(few)
+        for served, few, mine, others in beside(window):
             steps = self.recent.setdefault(served, deque(maxlen=TOGETHER_MAX))
-            steps.append((number, few, others))
-            if self._weigh(served, steps):
-                steps.clear()
+            steps.append(_Step(number, few, mine, others))
+            self._weigh(served, steps)
 
-    def _weigh(self, served: Served, steps: deque[_Step]) -> bool:
-        """Whether it was slow in the last steps: as few of them as have enough answers."""
-        mine, others, last = bytearray(), bytearray(), steps[-1][0]
-        for place, (number, own, theirs) in enumerate(reversed(steps), 1):
-            if last - number >= TOGETHER_MAX:
-                return False
-            mine += own.took
-            others += theirs
-            few = len(mine) < ANSWERS_MIN or len(others) < OTHERS_MIN
-            if few or last - number + 1 < TOGETHER_MIN:
+    def _weigh(self, served: Served, steps: deque[_Step]) -> None:
+        """Judge the last steps: as few of them as have enough answers."""
+        recent, last = list[_Step](), steps[-1].number
+        for step in reversed(steps):
+            if last - step.number >= TOGETHER_MAX:
+                return
+            recent.append(step)
+            if last - step.number + 1 < TOGETHER_MIN:
                 continue
-            slow = _slow(mine, others)
-            if slow:
-                self._found(served, [steps[-at] for at in range(1, place + 1)])
-            return slow
-        return False
+            mine = joined([one.mine for one in recent])
+            others = joined([one.others for one in recent])
+            usual = usual_of(mine, others)
+            if usual is None:
+                continue
+            later = steps_later(mine, others, usual)
+            if later is not None and later >= SLOW_STEPS:
+                self._found(served, recent[::-1], usual)
+            return
 
-    def _at(self, number: int) -> int:
-        return self.from_ms + number * WINDOW_MS
+    def _found(self, served: Served, steps: list[_Step], usual: Usual) -> None:
+        """It was slow in these steps; what was not counted of them before is told."""
+        slow = [
+            one
+            for step in steps
+            for one in step.few.paces
+            if (later_than_usual(one, usual) or 0) >= SLOW_STEPS
+        ]
+        took = sorted(took_ms for *_, took_ms in slow)[len(slow) // 2]
+        if took - took / times_of(SLOW_STEPS) < SLOWER_MS:
+            return
+        from_ms = min(at_ms - took_ms for _, _, at_ms, took_ms in slow)
+        to_ms = max(at_ms for _, _, at_ms, _ in slow)
+        found = self._stretch(served, from_ms, to_ms)
+        for step in steps:
+            if found is not None and step.number > found.last:
+                found.count(step, usual)
 
-    def _found(self, served: Served, steps: list[_Step]) -> None:
-        """It was slow in these steps, the last one first."""
-        from_ms, to_ms = self._at(steps[-1][0]), self._at(steps[0][0] + 1)
-        found = _Stretch(served, from_ms, to_ms)
+    def _stretch(self, served: Served, from_ms: int, to_ms: int) -> _Stretch | None:
         for one in reversed(self.stretches):
             if one.served == served and from_ms - one.to_ms <= NEAR_MS:
-                one.to_ms, found = to_ms, one
-                break
-        else:
-            if len(self.stretches) < SLOW_MAX:
-                self.stretches.append(found)
-        for _, few, others in steps:
-            found.mine.add(few)
-            found.others.update(others)
+                one.to_ms = max(one.to_ms, to_ms)
+                return one
+        if len(self.stretches) >= SLOW_MAX:
+            return None
+        self.stretches.append(_Stretch(served, from_ms, to_ms))
+        return self.stretches[-1]
 
     def _total(self, replica: str) -> Times:
         found = self.times.get(replica)
@@ -176,24 +214,15 @@ class Speeds:
 
     def slow(self, to_ms: int) -> Iterator[Slow]:
         for one in self.stretches:
-            mine, others = one.mine.took, one.others
+            p50_ms = quantile_ms(one.took, 500) or 0
             yield Slow(
                 replica=one.served[0],
                 model=one.served[1],
                 from_ms=max(one.from_ms, self.from_ms),
                 to_ms=min(one.to_ms, to_ms),
-                answers=mine.total(),
-                p50_ms=quantile_ms(mine, 500) or 0,
-                others_answers=others.total(),
-                others_p50_ms=quantile_ms(others, 500) or 0,
-                slowest=decision_name(*one.mine.slowest[1:]),
+                answers=one.took.total(),
+                p50_ms=p50_ms,
+                others_answers=one.others,
+                others_p50_ms=round(p50_ms / times_of(quantile_bin(one.later, 500))),
+                slowest=decision_name(*one.slowest[1:]),
             )
-
-
-def _slow(mine: bytearray, others: bytearray) -> bool:
-    """A much longer median, and three in four take longer than three in four of the others: a
-    mixture of short answers and long ones is no slowness."""
-    median, other = edge_of(bin_within(mine, 500)), edge_of(bin_within(others, 500))
-    if median < other * SLOW_TIMES or median - other < SLOWER_MS:
-        return False
-    return bin_within(mine, 250) > bin_within(others, 750)

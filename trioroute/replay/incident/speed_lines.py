@@ -29,9 +29,9 @@ def slow_blocks(told: Incident) -> list[Block]:
 
 
 def _evidence(one: Slow) -> str:
-    others = f"{span(one.others_p50_ms)} of {one.others_answers} of the others of its pool"
+    usual = f"{span(one.others_p50_ms)} at the pace of {one.others_answers} like answers"
     mine = f"median of whole answers {span(one.p50_ms)} of {one.answers}"
-    return f"{mine}, {others}; slowest {one.slowest}"
+    return f"{mine}, {usual} of the others of its pool; slowest {one.slowest}"
 
 
 def times_blocks(told: Incident) -> list[Block]:

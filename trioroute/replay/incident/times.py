@@ -5,13 +5,16 @@ from collections import Counter
 
 import attrs
 
-from trioroute.replay.incident.bins import BINS_MAX, bin_of, edge_of
+from trioroute.replay.incident.bins import bin_of, edge_of
 from trioroute.replay.told import ReplicaTimes
 
 Slowest = tuple[int, str, int]
 """How long the longest answer took, and its router and dispatch."""
 
 NONE: Slowest = (-1, "", 0)
+
+Paced = tuple[int, int | None, int, int]
+"""An answer with a pace: its pace, the size of its prompt, when it ended and how long it took."""
 
 
 @attrs.define
@@ -21,6 +24,7 @@ class Few:
 
     ttfb: bytearray = attrs.field(factory=bytearray)
     took: bytearray = attrs.field(factory=bytearray)
+    paces: list[Paced] = attrs.field(factory=list)
     slowest: Slowest = NONE
 
 
@@ -73,8 +77,8 @@ def bin_within(bins: bytes | bytearray, thousandths: int) -> int:
     copy without them is shorter."""
     rank = -(-len(bins) * thousandths // 1000)
     return bisect_left(
-        range(BINS_MAX), rank, key=lambda at: len(bins) - len(bins.translate(None, _UP_TO[at]))
+        range(256), rank, key=lambda at: len(bins) - len(bins.translate(None, _UP_TO[at]))
     )
 
 
-_UP_TO = tuple(bytes(range(at + 1)) for at in range(BINS_MAX))
+_UP_TO = tuple(bytes(range(at + 1)) for at in range(256))

@@ -86,9 +86,10 @@ class Delayed:
 
 @attrs.frozen(kw_only=True)
 class Slow:
-    """A replica was several times slower than the rest of its pool: the median length of its
-    answers beside that of the ``others``, of requests that came then.
-    ``slowest`` is the decision whose answer took longest."""
+    """A replica was several times slower than the rest of its pool, by the time a token or a byte,
+    from when its first slow answer was asked for to when its last one ended. ``p50_ms`` is the
+    median length of its ``answers``, ``others_p50_ms`` what such ones take at the pace of
+    ``others_answers`` like them. ``slowest`` is the decision whose answer took longest."""
 
     replica: str
     model: str | None

@@ -14,6 +14,7 @@ from trioroute.replay.incident.hurt import SERVICE, Hurt
 from trioroute.replay.incident.limbo import Limbo, Lost, Place
 from trioroute.replay.incident.slow import Speeds
 from trioroute.replay.incident.told import TimeStep
+from trioroute.replay.pace import pace_of
 from trioroute.replay.plain import UNKNOWN, Ended, Flight, Run, Send, Who, send_of
 from trioroute.replay.words import NOT_FAILED
 
@@ -205,13 +206,13 @@ class Traffic:
             self.latest_ms = max(self.latest_ms, event.ttfb_ms or 0)
             ttfb_ms = UNKNOWN if event.ttfb_ms is None else event.ttfb_ms
             answer = (flight, at_ms, event.dispatch, ttfb_ms, event.duration_ms)
-            self.speeds.take(stream, (answer,))
+            self.speeds.take(stream, ((*answer, pace_of(event)),))
         if event.ttfb_ms is not None or event.outcome == "client_gone":
             self._came(place, flight, at_ms, event.ttfb_ms, event.duration_ms)
 
     def answered(self, place: Place, row: Ended) -> None:
         """A release that is ``ok``."""
-        _, at_ms, dispatch, ttfb_ms, took_ms = row
+        _, at_ms, dispatch, ttfb_ms, took_ms, pace = row
         flight = self._land(place)
         if flight is not None:
             who = flight[0][1]
@@ -219,7 +220,7 @@ class Traffic:
             self._rescued(place, who)
             self.latest_ms = max(self.latest_ms, ttfb_ms or 0)
             known = UNKNOWN if ttfb_ms is None else ttfb_ms
-            self.speeds.take(place[0], ((flight, at_ms, dispatch, known, took_ms),))
+            self.speeds.take(place[0], ((flight, at_ms, dispatch, known, took_ms, pace),))
             if ttfb_ms is not None:
                 self._came(place, flight, at_ms, ttfb_ms, took_ms)
 
