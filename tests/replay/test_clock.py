@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from trioroute.replay import clock
-from trioroute.replay.clock import ago, local_iso, parse_point, parse_span, span
+from trioroute.replay.clock import ago, at_most, local_iso, parse_point, parse_span, span
 from trioroute.replay.read import BadQuestion
 
 
@@ -26,6 +26,27 @@ from trioroute.replay.read import BadQuestion
 )
 def test_spans(ms: int, text: str) -> None:
     assert span(ms) == text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1000, "1 s"),
+        (2560, "2.6 s"),
+        (2501, "2.6 s"),
+        (2500, "2.5 s"),
+        (59_901, "1 min"),
+        (60_001, "1 min 1 s"),
+        (3_599_001, "1 h"),
+        (3_600_001, "1 h 1 min"),
+        (86_340_001, "1 d"),
+        (86_400_001, "1 d 1 h"),
+    ],
+)
+def test_an_upper_bound_is_rounded_up(ms: int, text: str) -> None:
+    assert at_most(ms) == text
 
 
 def test_a_point_is_read_back_as_it_was_written() -> None:

@@ -52,7 +52,8 @@ def utc_iso(at_ms: int) -> str:
 
 
 def span(ms: int) -> str:
-    """A length of time in at most two parts: "850 ms", "12.3 s", "4 min 10 s", "3 h", "2 d 4 h"."""
+    """A length of time in at most two parts: "850 ms", "12.3 s", "4 min 10 s", "3 h", "2 d 4 h".
+    What is less than its last part is cut: of an upper bound write ``at_most``."""
     if ms < 1000:
         return f"{ms} ms"
     seconds, rest = divmod(ms, 1000)
@@ -64,6 +65,14 @@ def span(ms: int) -> str:
             more = f" {left // small} {small_name}" if left >= small else ""
             return f"{whole} {name}{more}"
     raise AssertionError("a minute is the smallest part")
+
+
+def at_most(ms: int) -> str:
+    """``span`` of an upper bound: what would be cut rounds it up."""
+    for step, until in ((1, 1000), (100, 60_000), (1000, 3_600_000), (60_000, 86_400_000)):
+        if (up := -(-ms // step) * step) < until:
+            return span(up)
+    return span(-(-ms // 3_600_000) * 3_600_000)
 
 
 _PARTS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))

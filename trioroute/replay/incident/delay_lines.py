@@ -76,10 +76,8 @@ def _usual(usual: Iterable[Usual]) -> Block:
             "any" if one.whole is None else "whole" if one.whole else "in pieces",
             _prompt(one),
             str(one.answers),
-            *(
-                "?" if ms is None else span(ms)
-                for ms in (one.usual_ttfb_ms, one.slow_ttfb_ms, one.delayed_from_ms)
-            ),
+            *("?" if ms is None else span(ms) for ms in (one.usual_ttfb_ms, one.slow_ttfb_ms)),
+            "?" if one.delayed_from_ms is None else f"{one.delayed_from_ms} ms",
         )
         for one in usual
     )

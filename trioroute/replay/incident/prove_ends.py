@@ -2,7 +2,7 @@
 
 from trioroute.events import Released
 from trioroute.projections import State
-from trioroute.replay.clock import span
+from trioroute.replay.clock import at_most, span
 from trioroute.replay.incident.changed import Change, Proof, length, longer
 from trioroute.replay.words import plural
 
@@ -55,13 +55,13 @@ def shorter_proof(
     if instead_ms * MARGIN > now_ms:
         return None
     change = Change("timeouts.first_byte", length(now_ms), length(instead_ms))
-    unknown = f"; of {plural(running, 'request')} that ran on the log does not tell"
+    unknown = f", not counting {plural(running, 'request')} that had not ended by its end"
     return Proof(
         change,
         f"{plural(times, 'client')} would have had to wait {span(instead_ms)} instead of "
         f"{span(now_ms)} for the 504 of a silent replica with {change.words}, and no good answer "
         f"would have been cut off by it: the latest first byte of the span came before "
-        f"{span(latest_ms)}{unknown if running else ''}",
+        f"{at_most(latest_ms)}{unknown if running else ''}",
         lessens=True,
     )
 
