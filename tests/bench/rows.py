@@ -8,7 +8,7 @@ from tests.bench.arena import Standing
 from tests.bench.leave import left_ms
 from tests.bench.load import Load, RunFailedError
 from tests.bench.memory import mb_per_1000_streams
-from tests.bench.stall import beside_p99_ms, stall_ms
+from tests.bench.stall import FIRST_TOKEN_US, alone_and_beside_p99_ms, stall_ms
 from tests.bench.sustained import most_chunks_per_s
 
 Figures = Mapping[str, float | str]
@@ -90,9 +90,6 @@ def _stream(standing: Standing, pace: Pace) -> Figures:
     }
 
 
-FIRST_TOKEN_US = 20000
-
-
 def _first_byte(standing: Standing, pace: Pace) -> Figures:
     spec = f"chunks=50 bytes=250 gap_us=20000 first_us={FIRST_TOKEN_US}"
     load = Load(64, spec, stream=True, settle=True, stagger_ms=1000, marks=50)
@@ -121,7 +118,8 @@ def _leave(standing: Standing, pace: Pace) -> Figures:
 
 
 def _beside(standing: Standing, pace: Pace) -> Figures:
-    return {"beside-p99": beside_p99_ms(standing, pace.stall_ms // 2)}
+    alone, beside = alone_and_beside_p99_ms(standing, pace.stall_ms // 2)
+    return {"alone-p99": alone, "beside-p99": beside}
 
 
 def _stall(standing: Standing, pace: Pace) -> Figures:
@@ -158,7 +156,10 @@ MEASURES = (
     Measure("leave", (Row("leave", "upstream closed after a client left, ms", "less"),), _leave),
     Measure(
         "beside",
-        (Row("beside-p99", "small request p99 ms beside 1 MB prompts at 50/s", "less", 1),),
+        (
+            Row("alone-p99", "added to small requests, 100/s, p99 ms", "less", 1),
+            Row("beside-p99", "the same beside 1 MB prompts at 50/s", "less", 1),
+        ),
         _beside,
     ),
     Measure(

@@ -11,6 +11,8 @@ from tests.bench.load import Load, RunFailedError
 
 SERIES = "trioroute_loop_lag_seconds"
 PROMPT_BYTES = 1_000_000
+FIRST_TOKEN_US = 20000
+AFTER_20_MS = f"reply=1024 first_us={FIRST_TOKEN_US}"
 PER_S = 50
 BESIDE_PER_S = 100
 PAGE_AGE_S = 1.1
@@ -22,8 +24,7 @@ Buckets = Mapping[float, float]
 def stall_ms(standing: Standing, ms: int) -> float:
     """The p99 of the lag while 1 MB prompts come at 50/s."""
     before = _buckets(standing)
-    spec = "reply=1024 first_us=20000"
-    load = Load(16, spec, PROMPT_BYTES, ms=ms, length=1024, marks=1, rate=PER_S)
+    load = Load(16, AFTER_20_MS, PROMPT_BYTES, ms=ms, length=1024, marks=1, rate=PER_S)
     outcome = standing.load(load).checked()
     if outcome.done < 0.9 * PER_S * outcome.seconds:
         raise RunFailedError(f"only {outcome.done / outcome.seconds:.0f} of {PER_S} prompts/s")
@@ -33,15 +34,27 @@ def stall_ms(standing: Standing, ms: int) -> float:
     return quantile(grown, 0.99) * 1000
 
 
-def beside_p99_ms(standing: Standing, ms: int) -> float:
-    """The p99 of the latency of small requests while 1 MB prompts come at 50/s."""
-    large = Load(16, "reply=1024 first_us=20000", PROMPT_BYTES, ms=ms + 1500, marks=1, rate=PER_S)
-    small = Load(16, "reply=1024", length=1024, marks=1, warmup_ms=800, ms=ms, rate=BESIDE_PER_S)
+def alone_and_beside_p99_ms(standing: Standing, ms: int) -> tuple[float, float]:
+    """The p99 of what the target adds to small requests, alone and while 1 MB prompts come at 50/s.
+
+    Without the first, the second would pass for what large prompts cost: an upstream that answers
+    at once leaves no time for a commit of the log, which takes as long as the disk likes.
+    """
+    return _small_p99_ms(standing, ms), _beside_p99_ms(standing, ms)
+
+
+def _beside_p99_ms(standing: Standing, ms: int) -> float:
+    large = Load(16, AFTER_20_MS, PROMPT_BYTES, ms=ms + 1500, marks=1, rate=PER_S)
     with standing.generator.started(standing.port, large):
-        outcome = standing.load(small).checked()
+        return _small_p99_ms(standing, ms)
+
+
+def _small_p99_ms(standing: Standing, ms: int) -> float:
+    small = Load(16, AFTER_20_MS, length=1024, marks=1, warmup_ms=800, ms=ms, rate=BESIDE_PER_S)
+    outcome = standing.load(small).checked()
     if outcome.done < 0.9 * BESIDE_PER_S * outcome.seconds:
         raise RunFailedError(f"only {outcome.done / outcome.seconds:.0f} of {BESIDE_PER_S}/s")
-    return outcome.latency.p99 / 1000
+    return (outcome.latency.p99 - FIRST_TOKEN_US) / 1000
 
 
 def _buckets(standing: Standing) -> Buckets:
