@@ -1,5 +1,6 @@
 """An HTTP/2 client made of frames, for what no library would do."""
 
+import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -53,6 +54,12 @@ class Asker:
     async def reset(self, stream: int) -> None:
         self.h2.reset_stream(stream, h2.errors.ErrorCodes.CANCEL)
         await self.raw.send(self.h2.data_to_send())
+
+    def say_and_close(self, data: bytes) -> None:
+        """In one go: the server finds the bytes and the end together."""
+        sock = self.raw.transport.socket
+        os.write(sock.fileno(), data)
+        sock.close()
 
     async def read_whole(self, *streams: int) -> None:
         await self.read(lambda: self.whole >= set(streams))

@@ -8,6 +8,7 @@ import h2.events
 import h2.settings
 import pytest
 import trio
+from hyperframe.frame import HeadersFrame
 
 from tests.certificates import Pair
 from tests.proxy.asker import asking, stuck
@@ -148,6 +149,27 @@ async def test_a_client_that_closes_while_much_waits_for_it_is_gone_and_no_shutd
                 await asker.ask("/behind")
                 await trio.sleep(0.05)
         await eventually(lambda: len(shelf.ends) == 10)
+    assert all(gone for _, gone in shelf.ends)
+
+
+@pytest.mark.parametrize("twice", [False, True], ids=["resets", "asks twice"])
+async def test_who_cancels_a_request_and_closes_at_once_is_gone_and_no_shutdown(
+    twice: bool,
+) -> None:
+    """Also when the end of the connection comes in the middle of what its frames do."""
+    shelf = Shelf(held=trio.Event())
+    async with serving(shelf) as server:
+        for number in range(30):
+            async with asking(server) as asker:
+                stream = await asker.ask("/lost")
+                await shelf.reaches(number + 1)
+                if twice:
+                    again = HeadersFrame(stream, data=b"", flags=["END_HEADERS", "END_STREAM"])
+                    asker.say_and_close(again.serialize())
+                else:
+                    asker.h2.reset_stream(stream, h2.errors.ErrorCodes.CANCEL)
+                    asker.say_and_close(asker.h2.data_to_send())
+        await eventually(lambda: len(shelf.ends) == 30)
     assert all(gone for _, gone in shelf.ends)
 
 

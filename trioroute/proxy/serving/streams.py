@@ -27,6 +27,8 @@ logger = logging.getLogger("trioroute.proxy")
 FRAME_BYTES = 64 * 1024
 """Of DATA at most, whatever the client would take: other streams get their turn in between."""
 FLUSH_S = 1.0
+TELL_S = 1.0
+"""For a request to be told that its client is gone: it listens, but while it is refused."""
 NO_ERROR = 0
 INTERNAL_ERROR = 2
 REFUSED_STREAM = 7
@@ -66,6 +68,12 @@ class Streams(H2Protocol):
             await self.has_data.set()
         else:
             await super().handle(event)
+
+    async def _close_stream(self, stream_id: int) -> None:
+        """As hypercorn, which forgets the stream and then waits to tell its request: whoever is
+        cancelled in that wait, as by the end of the connection, would leave it untold for ever."""
+        with trio.move_on_after(TELL_S, shield=True):
+            await super()._close_stream(stream_id)
 
     async def _handle_events(self, events: Any) -> None:  # noqa: ANN401 - hypercorn's
         """As hypercorn, which falls over the rest of a body that was refused before its end, and
