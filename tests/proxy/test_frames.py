@@ -53,7 +53,7 @@ def test_pieces_are_the_bytes_however_they_come_and_end_in_few_frames() -> None:
     chance = random.Random(7)
     sizes = [chance.choice((0, 1, 4, 300, 16384)) for _ in range(2000)]
     data = PREFACE + b"".join(frame(0, bytes(size), 1) for size in sizes)
-    meter = FrameMeter(0.0)
+    meter = FrameMeter(0.0, 64 * 1024)
     pieces: list[bytes] = []
     at = 0
     while at < len(data):
@@ -78,7 +78,7 @@ def spent(meter: FrameMeter, data: bytes) -> bool:
 
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
 def test_a_flood_is_over_the_limit_and_time_gives_some_back(flood: bytes) -> None:
-    meter = FrameMeter(0.0)
+    meter = FrameMeter(0.0, 64 * 1024)
     assert not spent(meter, PREFACE + flood * BURST)
     meter.pass_time(1.0)
     assert not spent(meter, flood * 100)
@@ -89,19 +89,19 @@ def test_a_flood_is_over_the_limit_and_time_gives_some_back(flood: bytes) -> Non
 
 
 def test_a_body_in_whole_frames_costs_nothing_and_one_in_crumbs_does() -> None:
-    meter = FrameMeter(0.0)
+    meter = FrameMeter(0.0, 64 * 1024)
     assert not spent(meter, PREFACE + frame(0, bytes(256), 1) * (5 * BURST))
     assert spent(meter, frame(0, b"x", 1) * (BURST + 1))
-    assert spent(FrameMeter(0.0), PREFACE + frame(0, b"", 1) * (BURST + 1))
+    assert spent(FrameMeter(0.0, 64 * 1024), PREFACE + frame(0, b"", 1) * (BURST + 1))
 
 
 def test_answers_pay_for_the_frames_that_take_them() -> None:
-    meter = FrameMeter(0.0)
+    meter = FrameMeter(0.0, 64 * 1024)
     assert not spent(meter, PREFACE)
     for _ in range(5 * BURST):
         meter.sent(frame(0, b"data: 1\n\n", 1))
         assert not spent(meter, FLOODS["WINDOW_UPDATE"] * 2)
-    meter = FrameMeter(0.0)
+    meter = FrameMeter(0.0, 64 * 1024)
     for _ in range(5 * BURST):
         meter.sent(frame(6, b"12345678"))
     assert spent(meter, PREFACE + FLOODS["PING"] * (BURST + 1)), "its own echoes do not"

@@ -12,6 +12,13 @@ PREFACE_BYTES = 24
 HEADER_BYTES = 9
 DATA, HEADERS, RESET, CONTINUATION = 0, 1, 3, 9
 
+FRAME_BYTES = 16 * 1024
+"""Of the largest frame that a client may send: what SETTINGS say, and the least that RFC 9113
+section 4.2 allows. h2 looks at the size only when the whole frame is there, up to 16 MiB of it."""
+FRAME_SIZE_ERROR = 6
+ENHANCE_YOUR_CALM = 11
+"""RFC 9113 section 7."""
+
 STEP_FRAMES = 64
 """Taken before others run: some 2 ms."""
 STREAM_COST = 16
@@ -33,9 +40,14 @@ BLOCK_BYTES = 1024
 class FrameMeter:
     """Follows the bytes of one client, from its connection preface on."""
 
-    __slots__ = ("_credit", "_header", "_left", "_seen_s")
+    __slots__ = ("_block", "_block_bytes", "_credit", "_error", "_header", "_left", "_seen_s")
 
-    def __init__(self, now_s: float) -> None:
+    def __init__(self, now_s: float, block_bytes: int) -> None:
+        """``block_bytes``: of the headers of one request, as they come."""
+        self._block_bytes = block_bytes
+        self._block = 0
+        """Of the headers under way, in HEADERS and what continues it."""
+        self._error = 0
         self._left = PREFACE_BYTES
         """Of the frame under way."""
         self._header = b""
@@ -47,6 +59,11 @@ class FrameMeter:
     def overdrawn(self) -> bool:
         """Whether the client sent more frames than any use of this server takes."""
         return self._credit < 0
+
+    @property
+    def error(self) -> int:
+        """What to end the connection with (RFC 9113 section 7); 0: it may go on."""
+        return self._error or (ENHANCE_YOUR_CALM if self.overdrawn else 0)
 
     def pass_time(self, now_s: float) -> None:
         """Time gives credit, up to BURST."""
@@ -60,7 +77,8 @@ class FrameMeter:
             self._credit += FOR_EACH_SENT
 
     def steps(self, data: bytes) -> Iterator[bytes]:
-        """The next bytes of the client, cut into pieces that end in few frames each."""
+        """The next bytes of the client, cut into pieces that end in few frames each. With an
+        ``error`` they end with the header of the frame that is too large."""
         at = begun = work = 0
         while at < len(data):
             if self._left:
@@ -73,6 +91,8 @@ class FrameMeter:
                 at = min(at + missing, len(data))
                 if len(self._header) == HEADER_BYTES:
                     work += self._charge()
+                    if self._error:
+                        break
             if work >= STEP_FRAMES and not self._left:
                 yield data[begun:at]
                 begun, work = at, 0
@@ -85,12 +105,17 @@ class FrameMeter:
         kind = self._header[3]
         self._header = b""
         self._left = size
+        if size > FRAME_BYTES:
+            self._error = FRAME_SIZE_ERROR
         if kind == DATA:
             self._credit -= size < FULL_BYTES
             return 1
         if kind not in (HEADERS, CONTINUATION):
             self._credit -= 1
             return RESET_COST if kind == RESET else 1
+        self._block = size if kind == HEADERS else self._block + size
+        if self._block > self._block_bytes:
+            self._error = self._error or ENHANCE_YOUR_CALM
         blocks = size // BLOCK_BYTES
         self._credit -= 1 + blocks
         return STREAM_COST + blocks

@@ -25,8 +25,6 @@ from trioroute.proxy.serving.wire import READ_BYTES, Wire
 
 logger = logging.getLogger("trioroute.proxy")
 
-ENHANCE_YOUR_CALM = 11
-"""RFC 9113 section 7."""
 PEER_FAULTS = (h2.exceptions.ProtocolError, TooManyStreamsError, ValueError)
 FAREWELL_S = 1.0
 """For the client to take GOAWAY and close: who closes over unread bytes resets what is under way.
@@ -48,7 +46,7 @@ class Http2Connection:
         self._wire = wire
         self._stock = stock
         self._first = first
-        self._meter = FrameMeter(trio.current_time())
+        self._meter = FrameMeter(trio.current_time(), hub.limits.header_bytes)
         self._unsent = Unsent(wire)
         self._reading = trio.CancelScope()
         self._idle: trio.CancelScope | None = None
@@ -141,18 +139,18 @@ class Http2Connection:
                 self._meter.pass_time(trio.current_time())
                 for step in self._meter.steps(data):
                     await self._streams.handle(RawData(step))
-                    if self._meter.overdrawn:
-                        await self._calm_down()
+                    if self._meter.error:
+                        await self._send_away(self._meter.error)
                         return
                     await trio.lowlevel.checkpoint()
             self._unsent.drop()  # it has gone
         except PEER_FAULTS as error:
             self._blame_peer(error)
 
-    async def _calm_down(self) -> None:
+    async def _send_away(self, error: int) -> None:
         self._hub.refused("invalid_request")
-        logger.debug("an HTTP/2 connection sent more frames than its requests need")
-        await self._go_away(ENHANCE_YOUR_CALM)
+        logger.debug("an HTTP/2 connection sent more than its requests need: error %d", error)
+        await self._go_away(error)
 
     def _await_requests(self) -> None:
         """Close the connection when none comes for long, and at a shutdown."""

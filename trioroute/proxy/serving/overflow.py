@@ -8,6 +8,7 @@ import h2.config
 import h2.connection
 import trio
 
+from trioroute.proxy.serving.frames import ENHANCE_YOUR_CALM
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.refusal import Refusal
 from trioroute.proxy.serving.secure import HANDSHAKE, SecureWire
@@ -22,8 +23,6 @@ SHAKES_AT_ONCE = 8
 """Each holds a descriptor, of which few are left by now."""
 TOLD_S = 2.0
 """For handshake, answer and end; a client that takes longer is closed."""
-ENHANCE_YOUR_CALM = 11
-"""RFC 9113 section 7."""
 
 
 @attrs.define(eq=False)
