@@ -116,12 +116,16 @@ def test_nothing_prevents_that_a_replica_refuses_connections() -> None:
     rig.finish(again)
     told, once = told_of(rig), "and once is enough (RULES 6.2)"
     helped = "1 request of 1 tried again elsewhere got an answer there (RULES 4.6)"
+    retried = f"no setting of the router prevents that r1/{again.number} had to be tried again: "
+    known = "which is known only by such requests and by scrapes"
     assert said(told) == (
         f"no setting of the router prevents that a was ejected: it refused a connection, {once}",
+        f"{retried}a refused the connection though it was in traffic, {known}",
         f"what kept harm small: {helped}",
     )
     assert told.hints == ()
-    (one,) = told.prevention
+    assert [one.harm for one in told.prevention] == ["eject", "retried"]
+    one = told.prevention[0]
     assert (one.setting, one.now, one.instead, one.times) == (None, None, None, 1)
     assert row(rig, one.row).kind == "Ejected"
 
@@ -211,7 +215,9 @@ def test_a_longer_wait_for_a_silent_replica_is_not_proposed(outcome: e.words.Out
 def test_nothing_is_said_of_a_limit_that_was_not_reached() -> None:
     rig = Rig().live("a")
     rig.finish(rig.go(), "first_byte_timeout", duration_ms=100)
-    assert told_of(rig).prevention == ()
+    told = told_of(rig)
+    assert told.hints == ()
+    assert "which limit of time ended it is not certain" in said(told)[0]
 
 
 def test_nothing_prevents_that_an_answer_breaks_off() -> None:
@@ -281,9 +287,15 @@ def test_a_request_given_up_for_the_budget_names_a_larger_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "case", ["second 500", "nobody untried", "not known to be safe", "own fault"]
+    ("case", "why"),
+    [
+        ("second 500", "a second 500 speaks for the request itself"),
+        ("nobody untried", "no other replica was LIVE that it had not tried"),
+        ("not known to be safe", "whether it was all the while, or the budget of retries"),
+        ("own fault", "the replica did not take it from this router"),
+    ],
 )
-def test_nothing_is_said_where_something_else_may_have_stopped_it(case: str) -> None:
+def test_no_setting_is_named_where_something_else_may_have_stopped_it(case: str, why: str) -> None:
     rig = Rig(with_changes(e.InForce(), {"retries.max": 1}))
     names = ("a", "b") if case == "nobody untried" else ("a", "b", "c")
     rig.live(*names).pass_s(1)
@@ -298,6 +310,7 @@ def test_nothing_is_said_where_something_else_may_have_stopped_it(case: str) -> 
     told = told_of(rig)
     assert told.total.failed == 1
     assert told.hints == ()
+    assert any(why in text for text in said(told))
 
 
 def crammed(rig: Rig) -> None:
@@ -331,7 +344,8 @@ def test_a_refusal_when_there_was_room_again_is_not_explained() -> None:
     told = told_of(rig)
     assert (told.hints, told.refusals) == ((), {"overloaded": 1})
     (text,) = said(told)
-    assert "is not in the log, which tells neither how long it had waited" in text
+    assert text.startswith("no admission.max_waiting is proved to help: r1/")
+    assert text.endswith("nobody of its key and model who came later got a place in time")
 
 
 def test_nothing_prevents_refusals_without_replicas_nor_lost_requests() -> None:

@@ -9,7 +9,7 @@ import pytest
 from eventlog.record import Entry
 from tests.listlog import ListLog
 from tests.replay.logs import source_of
-from tests.replay.prevented import found, said
+from tests.replay.prevented import found
 from trioroute.events import InForce
 from trioroute.replay.incident import Incident, tell_incident
 from trioroute.settings import with_changes
@@ -17,8 +17,6 @@ from trioroute.simulate.profiles import PROFILES
 from trioroute.simulate.script import cut
 from trioroute.simulate.workloads import workload_of
 from trioroute.simulate.world import Setting, World
-
-NOT_KNOWN = "is not in the log, which tells neither how long it had waited nor how many did"
 
 
 @cache
@@ -53,17 +51,18 @@ def refused(entries: tuple[Entry, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("waiting", "wait", "setting", "text"),
+    ("waiting", "wait", "agents", "setting", "text"),
     [
-        (0, "60s", "admission.max_waiting", "admission.max_waiting=0 lets nobody wait"),
-        (9, "0s", "admission.max_wait", "admission.max_wait=0s lets nobody wait"),
-        (1, "60s", "admission.max_waiting", "all places in the line were taken"),
+        (0, "60s", 6, "admission.max_waiting", "admission.max_waiting=0 lets nobody wait"),
+        (9, "0s", 6, "admission.max_wait", "admission.max_wait=0s lets nobody wait"),
+        (1, "60s", 6, "admission.max_waiting", "all places in the line were taken"),
+        (512, "1s", 12, "admission.max_wait", "refused after 1 s in line, its admission.max_wait"),
     ],
 )
 def test_the_request_is_served_under_the_setting_that_is_named(
-    waiting: int, wait: str, setting: str, text: str
+    waiting: int, wait: str, agents: int, setting: str, text: str
 ) -> None:
-    entries = played(waiting, wait, 6)
+    entries = played(waiting, wait, agents)
     one = found(told_of(entries), setting)
     assert text in one.text
     row = entries[int(one.row.rpartition("/")[2]) - 1]
@@ -71,14 +70,4 @@ def test_the_request_is_served_under_the_setting_that_is_named(
     assert name == refused(entries)[0]
     more = int(one.instead or "") if setting == "admission.max_waiting" else waiting
     longer = one.instead or "" if setting == "admission.max_wait" else wait
-    assert name not in refused(played(more, longer, 6))
-
-
-def test_who_may_have_waited_too_long_is_said_to_be_not_known() -> None:
-    entries = played(512, "1s", 12)
-    told = told_of(entries)
-    assert refused(entries)
-    assert not [
-        one for one in told.prevention if (one.setting or "").startswith("admission.max_wai")
-    ]
-    assert any(text.startswith("whether r1/") and NOT_KNOWN in text for text in said(told))
+    assert name not in refused(played(more, longer, agents))

@@ -5,7 +5,6 @@ import attrs
 import pytest
 
 import trioroute.replay.incident.retaken as retaken
-from eventlog.record import Entry
 from tests.listlog import refold
 from tests.replay.logs import played, source_of
 from tests.replay.prevented import Script, found, play, row, said, told_of
@@ -118,7 +117,7 @@ def test_the_decisions_taken_again_are_bounded(monkeypatch: pytest.MonkeyPatch) 
 def test_a_soak_under_faults_names_settings_that_hold() -> None:
     rig = busy_day(600)
     entries = rig.log.entries
-    pins = [one for one in told_of(rig).prevention if entries_at(entries, one.row) == "Dispatched"]
+    pins = [one for one in told_of(rig).prevention if one.harm == "pin"]
     assert len({one.setting for one in pins}) >= 3
     for one in pins:
         number = int(one.row.rpartition("/")[2])
@@ -131,7 +130,3 @@ def test_a_soak_under_faults_names_settings_that_hold() -> None:
         now = decide(attrs.evolve(state, settings=changed), arrive)
         assert was[0] == event
         assert now != was
-
-
-def entries_at(entries: list[Entry], place: str) -> str:
-    return entries[int(place.rpartition("/")[2]) - 1].kind

@@ -40,7 +40,8 @@ class Before:
 
 @attrs.define
 class Delays:
-    """``before`` holds what running dispatches had behind them, of those that had anything."""
+    """``before`` holds what running dispatches had behind them, of those that had anything;
+    ``first`` how many were delayed and which first, by where most of their time went."""
 
     source: Source
     usuals: Usuals
@@ -49,6 +50,7 @@ class Delays:
     before: dict[Place, Before] = attrs.field(factory=dict)
     overdue: "dict[_Where, array[int]]" = attrs.field(factory=dict)
     worst: dict[tuple[_Where, int], list[Late]] = attrs.field(factory=dict)
+    first: dict[str, tuple[int, Late]] = attrs.field(factory=dict)
     count: int = 0
     looks: int = 0
 
@@ -112,22 +114,19 @@ class Delays:
         self, place: Place, where: _Where, request_id: str, came_ms: int, delay: Delay
     ) -> None:
         self.count += 1
+        part = _part(delay)
+        if part in self.first:
+            times, late = self.first[part]
+            self.first[part] = (times + 1, late)
+        else:
+            self.first[part] = (1, _late(place, where, request_id, came_ms, delay))
         if self.count > TIMES_MAX:
             return
         overdue_ms = came_ms + delay.delayed_from_ms
         self.overdue.setdefault(where, array("q")).append(overdue_ms)
         worst = self.worst.setdefault((where, (overdue_ms - self.from_ms) // self.step_ms), [])
         if len(worst) < WORST_EACH or _worse(worst[-1]) < delay.first_byte_ms - delay.usual_ttfb_ms:
-            late = Late(
-                at_ms=came_ms,
-                request_id=request_id,
-                decision=decision_name(*place),
-                replica=where[1],
-                model=where[2][0],
-                key=where[2][1],
-                delay=delay,
-            )
-            worst.append(late)
+            worst.append(_late(place, where, request_id, came_ms, delay))
             worst.sort(key=_worse, reverse=True)
             del worst[WORST_EACH:]
 
@@ -155,6 +154,26 @@ class Delays:
         """The worst of the span, in order of time."""
         found = sorted((late for some in self.worst.values() for late in some), key=_worse)
         return tuple(sorted(found[-WORST_MAX:], key=lambda one: one.at_ms))
+
+
+def _late(place: Place, where: _Where, request_id: str, came_ms: int, delay: Delay) -> Late:
+    return Late(
+        at_ms=came_ms,
+        request_id=request_id,
+        decision=decision_name(*place),
+        replica=where[1],
+        model=where[2][0],
+        key=where[2][1],
+        delay=delay,
+    )
+
+
+def _part(delay: Delay) -> str:
+    """Where most of its time went: ``line``, ``tried`` or ``replica``."""
+    there_ms = delay.first_byte_ms - delay.waited_ms - delay.tried_ms
+    if delay.waited_ms >= max(delay.tried_ms, there_ms):
+        return "line"
+    return "tried" if delay.tried_ms > there_ms else "replica"
 
 
 def _row(phase: Phase, where: _Where, count: int, names: list[Late]) -> Delayed:

@@ -2,14 +2,14 @@
 
 import attrs
 
-from trioroute.events import Ejected, Event, Orphaned, Refused, Released, ScrapeFailed
-from trioroute.replay.incident.room import REFUSED
-from trioroute.replay.incident.stall import CODE
+from trioroute.events import Dispatched, Ejected, Event, Orphaned, Refused, Released, ScrapeFailed
 from trioroute.replay.words import NOT_FAILED
 
 Kind = tuple[str, ...]
 """``eject`` with the state before, what led to it and the cause; ``end`` with outcome, cause and
-blame; ``refused`` with the code; ``pin`` with row, pin and cause; ``orphaned``."""
+blame; ``refused`` with the code; ``pin`` with row, pin and cause; ``orphaned``; ``retried``, of the
+second attempt; ``lost`` with cause and blame, whose last attempt nothing followed; ``delayed`` with
+where most of its time went."""
 
 KINDS_MAX = 100
 
@@ -49,7 +49,9 @@ class Harms:
                 self._add(("eject", was, led, event.cause), place)
             case Released() if event.outcome not in NOT_FAILED:
                 self._add(("end", event.outcome, event.cause, event.blame), place)
-            case Refused() if event.code in REFUSED or event.code == CODE:
+            case Dispatched(attempt=2):
+                self._add(("retried",), place)
+            case Refused():
                 self._add(("refused", event.code), place)
             case Orphaned():
                 self._add(("orphaned",), place, len(event.dispatches))

@@ -20,7 +20,7 @@ Place = tuple[str, int]
 
 @attrs.frozen
 class Lost:
-    """A request whose last attempt failed at ``at_ms``, and nothing came after it."""
+    """A request whose last attempt failed at ``at_ms``, in ``row``, and nothing came after it."""
 
     place: Place
     who: Who
@@ -29,6 +29,7 @@ class Lost:
     cause: str
     blame: str
     replica: str
+    row: str = ""
 
 
 @attrs.define

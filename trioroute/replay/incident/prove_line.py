@@ -1,116 +1,129 @@
-"""Whether a longer line would have kept a request from being refused (RULES 4.7).
+"""Whether another line would have kept a request from being refused or delayed (RULES 4.7).
 
-A refusal tells neither how long its request had waited nor how many did. But nobody waits where
-there is room for all, so the rows around it may prove that it had not waited long.
+Requests of one key and model stand in the order they came. So where one that came later got a place
+from the line, one that had still stood there would have had it.
 """
 
 from collections.abc import Iterable
 
 import attrs
 
-from trioroute.events import Configured, Event, Started
+from trioroute.events import Configured, Dispatched, Event, Refused, Started
 from trioroute.events.sections import Admission
 from trioroute.policy.commands import Arrive
 from trioroute.policy.select import narrow
 from trioroute.projections import State
 from trioroute.replay.clock import span
-from trioroute.replay.incident.changed import Change, Proof, length, longer
+from trioroute.replay.incident.changed import Change, Proof, longer
+from trioroute.replay.incident.told import Late
 
-LASTS_MS = 1000
-"""Room that lasts so long is room for all: whoever waits is called at every row that makes some."""
+NEAR_MS = 100
+"""Who was refused so shortly before its ``admission.max_wait`` was over had waited for that long:
+timers are not exact."""
+
+AHEAD_MS = 60_000
+"""How far on a place is looked for."""
 
 Folded = Iterable[tuple[int, Event | None, State]]
 """Rows in order: time, event, and the state after it."""
 
+Rows = Iterable[tuple[int, Event | None]]
+
 
 @attrs.define
 class Room:
-    """Whether there was room for a request to ``model``, row by row.
-
-    ``since_ms``: since when there is, None: there is none. ``first_ms`` is when there was some for
-    the first time, ``all_ms`` when some had lasted ``LASTS_MS``, ``over_ms`` when such room ended
-    last, or the router started, which lets nobody wait. ``cut``: what is in force changed, so the
-    rows tell nothing.
-    """
+    """When there was room for a request to ``model`` for the first time, None: not in the rows."""
 
     model: str
-    since_ms: int | None = None
     first_ms: int | None = None
-    all_ms: int | None = None
-    over_ms: int | None = None
-    cut: bool = False
 
     def look(self, rows: Folded) -> "Room":
         for at_ms, event, state in rows:
-            self._until(at_ms)
-            if isinstance(event, Started):
-                self.since_ms, self.over_ms = None, at_ms
-            self.cut |= isinstance(event, Configured) and event.by != "start"
+            if isinstance(event, Started) or (
+                isinstance(event, Configured) and event.by != "start"
+            ):
+                break
             arrive = Arrive(at_ms=at_ms, request_id="", model=self.model, prompt_bytes=0)
-            if getattr(narrow(state, arrive), "verdict", "chosen") != "chosen":
-                self.since_ms = None
-            elif self.since_ms is None:
-                self.since_ms = at_ms
-                self.first_ms = at_ms if self.first_ms is None else self.first_ms
+            if getattr(narrow(state, arrive), "verdict", "chosen") == "chosen":
+                self.first_ms = at_ms
+                break
         return self
-
-    def _until(self, at_ms: int) -> None:
-        """There was room up to ``at_ms``, if there was before."""
-        if self.since_ms is not None and at_ms - self.since_ms >= LASTS_MS:
-            self.over_ms = at_ms
-            self.all_ms = self.since_ms + LASTS_MS if self.all_ms is None else self.all_ms
 
 
 @attrs.frozen
 class Refusal:
-    """``place`` is that of its row; ``retried``: it was dispatched before, and so may have found
-    room only where it could not use it."""
+    """``place`` is that of its row."""
 
     place: str
     at_ms: int
-    retried: bool
+    event: Refused
 
 
-def line_proof(refusal: Refusal, limits: Admission, before: Room, after: Room) -> Proof:
-    """``before`` and ``after`` tell of ``admission.max_wait`` before the refusal and after it."""
-    place, waits_ms, most = refusal.place, limits.max_wait_ms, limits.max_waiting
-    if before.cut or after.cut or refusal.retried:
-        return unknown_proof(place)
-    if not most:
-        return _no_line(refusal, Change("admission.max_waiting", "0", "1"), after, waits_ms)
-    if not waits_ms:
+def line_proof(refusal: Refusal, limits: Admission, rows: Rows) -> Proof:
+    """Of a line in which requests may wait; ``rows`` follow the refusal."""
+    waited_ms = refusal.event.waited_ms
+    joined_ms = refusal.at_ms - waited_ms
+    over = waited_ms >= limits.max_wait_ms - NEAR_MS
+    if waited_ms and not over:
+        text = f"{refusal.place} gave its place in the full line to another key after"
+        return Proof(
+            None, f"{text} {span(waited_ms)} (RULES 4.7): that one more helps is not proved"
+        )
+    until_ms = refusal.at_ms + AHEAD_MS if waited_ms else refusal.at_ms + limits.max_wait_ms
+    served_ms = _served_ms(refusal, joined_ms, until_ms, rows)
+    if waited_ms:
+        told = (
+            f"{refusal.place} was refused after {span(waited_ms)} in line, its admission.max_wait"
+        )
+        if served_ms is None:
+            text = f"nobody of its key and model who came later got a place within {span(AHEAD_MS)}"
+            return Proof(None, f"no admission.max_wait is proved to help: {told}, and {text}")
+        change = longer("admission.max_wait", limits.max_wait_ms, served_ms - joined_ms)
+        return Proof(
+            change, f"{told}: with {change.words} it would have had {_place(served_ms, refusal)}"
+        )
+    most = limits.max_waiting
+    told = f"{refusal.place} was refused at once, for all places in the line were taken"
+    if served_ms is None:
+        text = "nobody of its key and model who came later got a place in time"
+        return Proof(None, f"no admission.max_waiting is proved to help: {told}, and {text}")
+    change = Change("admission.max_waiting", str(most), str(most + 1))
+    return Proof(
+        change, f"{told}: with {change.words} it would have had {_place(served_ms, refusal)}"
+    )
+
+
+def _place(served_ms: int, refusal: Refusal) -> str:
+    return (
+        f"the place that one who came later got {span(served_ms - refusal.at_ms)} after it was "
+        "refused, or one before"
+    )
+
+
+def _served_ms(refusal: Refusal, joined_ms: int, until_ms: int, rows: Rows) -> int | None:
+    """When somebody of the same key and model, who came later, got a place from the line."""
+    event = refusal.event
+    for at_ms, row in rows:
+        if at_ms >= until_ms or isinstance(row, Started | Configured):
+            return None
+        if isinstance(row, Dispatched) and row.waited_ms and row.attempt == 1:
+            later = at_ms - row.waited_ms >= joined_ms
+            if later and (row.model, row.key) == (event.model, event.key):
+                return at_ms
+    return None
+
+
+def no_line_proof(refusal: Refusal, limits: Admission, after: Room) -> Proof:
+    """Nobody may wait: with the change it would have been the first, and there was room again."""
+    if not limits.max_waiting:
+        change, within_ms = Change("admission.max_waiting", "0", "1"), limits.max_wait_ms
+    else:
         later_ms = refusal.at_ms if after.first_ms is None else after.first_ms
         change = longer("admission.max_wait", 0, later_ms - refusal.at_ms)
-        return _no_line(refusal, change, after, None)
-    if before.over_ms is None or before.since_ms is not None:
-        return unknown_proof(place)
-    at_most_ms = refusal.at_ms - before.over_ms
-    if at_most_ms >= waits_ms:
-        return unknown_proof(place)
-    told = (
-        f"{place} was refused {span(at_most_ms)} after there had been room for all, sooner than "
-        f"admission.max_wait={length(waits_ms)}: all places in the line were taken"
-    )
-    if after.all_ms is None or after.all_ms > before.over_ms + waits_ms:
-        text = (
-            "that one more would have helped is not proved, for there was no room for all in time"
-        )
-        return Proof(None, f"{told}; {text}")
-    change = Change("admission.max_waiting", str(most), str(most + 1))
-    later = span(after.all_ms - refusal.at_ms)
-    return Proof(
-        change,
-        f"{told}; with {change.words} it would have stood in line, and within {later} there was "
-        "room for all",
-    )
-
-
-def _no_line(refusal: Refusal, change: Change, after: Room, within_ms: int | None) -> Proof:
-    """Nobody may wait: with the change it would have been the first, and there was room again."""
-    place = refusal.place
-    now = f"{change.key}={change.now} lets nobody wait"
-    later_ms = None if after.first_ms is None else after.first_ms - refusal.at_ms
-    if later_ms is None or (within_ms is not None and later_ms >= within_ms):
+        within_ms = AHEAD_MS
+    place, now = refusal.place, f"{change.key}={change.now} lets nobody wait"
+    later_ms = within_ms if after.first_ms is None else after.first_ms - refusal.at_ms
+    if later_ms >= within_ms:
         return Proof(None, f"{place} was refused as {now}, and there was no room again in time")
     return Proof(
         change,
@@ -119,10 +132,28 @@ def _no_line(refusal: Refusal, change: Change, after: Room, within_ms: int | Non
     )
 
 
-def unknown_proof(place: str) -> Proof:
+def delay_proof(late: Late, change: Change | None, rows: Rows) -> Proof | None:
+    """Of a request that stood in line; ``change`` had given it room as it came, if nobody stood
+    there before it. ``rows`` are those from when it came to its dispatch."""
+    ahead = any(
+        isinstance(row, Dispatched)
+        and row.waited_ms
+        and row.model == late.model
+        and at_ms - row.waited_ms < late.at_ms
+        for at_ms, row in rows
+    )
+    if change is None or ahead:
+        return None
+    return Proof(
+        change,
+        f"{late.decision} ({late.request_id}) was delayed, for it stood in line for "
+        f"{span(late.delay.waited_ms)} as every replica was full: with {change.words} it would "
+        "have been dispatched as it came",
+    )
+
+
+def unknown_proof(place: str, why: str) -> Proof:
     return Proof(
         None,
-        f"whether {place} would have been served with a longer admission.max_wait or a larger "
-        "admission.max_waiting is not in the log, which tells neither how long it had waited nor "
-        "how many did",
+        f"no admission.max_wait and no admission.max_waiting is proved to help {place}: {why}",
     )

@@ -3,20 +3,18 @@
 from collections.abc import Callable, Iterator
 from itertools import takewhile
 
-import attrs
-
 from eventlog.record import Record
-from trioroute.events import Dispatched, Event, Failed, Refused
+from trioroute.events import Dispatched, Event, Refused
 from trioroute.policy.commands import Arrive
 from trioroute.policy.decide import decide
 from trioroute.projections import State
 from trioroute.replay.incident.changed import Change, Proof, first_that, raised
 from trioroute.replay.incident.prove_line import (
-    LASTS_MS,
     Folded,
     Refusal,
     Room,
     line_proof,
+    no_line_proof,
     unknown_proof,
 )
 from trioroute.replay.incident.stall import CODE
@@ -24,6 +22,9 @@ from trioroute.replay.read import Past, Source, decision_name
 
 LINE_ROWS_MAX = 10_000
 """So many rows before a refusal, and after it, are looked at for what they tell of the line."""
+
+BEFORE_ROWS = 2000
+"""So many rows before a refusal are looked at for an earlier attempt of its request."""
 
 AHEAD_MS = 60_000
 """How far room is looked for where nobody may wait."""
@@ -42,7 +43,7 @@ def refusal_proofs(
         yield _log_proof(place, state)
         return
     if event.model is None:
-        return  # its body could not be read, so it never came to the rules
+        return  # it never came to the rules of room
     if event.code == "no_healthy_instances":
         text = "nobody was left to take it (RULES 4 step 5)"
         yield Proof(None, f"no setting of the router prevents that {place} was refused: {text}")
@@ -67,71 +68,62 @@ def _line_proof(
     source: Source, affords: Affords, record: Record, event: Refused, state: State
 ) -> Proof:
     place, limits = decision_name(record.stream, record.version), state.settings.admission
-    since_ms = record.at_ms - limits.max_wait_ms - LASTS_MS
-    begin = _first_since(source, record, since_ms)
-    if begin is None:
-        return unknown_proof(place)
-    walk = _Walk(source, source.past_before(begin), event.request_id)
-    if not affords(record.version - walk.past.state.position + LINE_ROWS_MAX):
-        return unknown_proof(place)
-    walk.pass_by(begin.version - 1)
-    before = Room(event.model or "").look(walk.rows(record.version - 1))
+    refusal = Refusal(place, record.at_ms, event)
+    if not affords(2 * LINE_ROWS_MAX):
+        return unknown_proof(place, "it would take too many rows to look into")
+    if _tried_before(source, record, event.request_id):
+        return unknown_proof(place, "it had been tried before, and may not go there again")
+    if limits.max_waiting and limits.max_wait_ms:
+        rows = source.stream(record.stream, record.version, record.version + LINE_ROWS_MAX)
+        return line_proof(refusal, limits, ((row.at_ms, source.event(row)) for row in rows))
+    past = source.past_before(record)
+    source.fold_before_row(past, record)
     until_ms = record.at_ms + (limits.max_wait_ms or AHEAD_MS)
-    rows = takewhile(lambda row: row[0] <= until_ms, walk.rows(record.version + LINE_ROWS_MAX))
-    after = Room(event.model or "").look(rows)
-    refusal = Refusal(place, record.at_ms, retried=walk.tried)
-    return line_proof(refusal, limits, before, after)
+    folded = takewhile(lambda row: row[0] <= until_ms, _folded(source, past))
+    return no_line_proof(refusal, limits, Room(event.model or "").look(folded))
 
 
-def _first_since(source: Source, record: Record, since_ms: int) -> Record | None:
-    """The first row of the router since then; None where too many follow it."""
-    after = source.reader.last_until(since_ms - 1)
-    if record.seq - after > LINE_ROWS_MAX:
-        return None
-    return next(row for row in source.records(after) if row.stream == record.stream)
+def _tried_before(source: Source, record: Record, request_id: str) -> bool:
+    """Whether the rows just before tell of an attempt of the request."""
+    begin = max(0, record.version - 1 - BEFORE_ROWS)
+    for row in source.stream(record.stream, begin, record.version - 1):
+        event = source.event(row) if row.kind == "Dispatched" else None
+        if isinstance(event, Dispatched) and event.request_id == request_id:
+            return True
+    return False
 
 
-@attrs.define
-class _Walk:
-    """A router's rows, folded; ``tried``: an attempt of the request failed among them."""
-
-    source: Source
-    past: Past
-    request_id: str
-    tried: bool = False
-
-    def rows(self, until: int) -> Folded:
-        for row in self.source.stream(self.past.stream, self.past.state.position, until):
-            event = self.source.event(row)
-            if isinstance(event, Failed):
-                flight = self.past.state.load.flights.get(event.dispatch)
-                self.tried |= flight is not None and flight.request_id == self.request_id
-            self.past.fold(row, event)
-            yield row.at_ms, event, self.past.state
-
-    def pass_by(self, until: int) -> None:
-        for _ in self.rows(until):
-            pass
+def _folded(source: Source, past: Past) -> Folded:
+    begin = past.state.position
+    for row in source.stream(past.stream, begin, begin + LINE_ROWS_MAX):
+        event = source.event(row)
+        past.fold(row, event)
+        yield row.at_ms, event, past.state
 
 
 def _room_proof(place: str, at_ms: int, model: str, state: State) -> Proof | None:
+    change = room_change(at_ms, model, state)
+    if change is None:
+        return None  # by then there was room
+    return Proof(
+        change,
+        f"{place} was refused as every replica that it could take was full: with "
+        f"{change.words} it would have been dispatched there at the latest",
+    )
+
+
+def room_change(at_ms: int, model: str, state: State) -> Change | None:
+    """The least number under which a request of that moment had found room; None: it did anyway, or
+    no number gives it some."""
     arrive = Arrive(at_ms=at_ms, request_id="", model=model, prompt_bytes=0)
     if decide(state, arrive):
-        return None  # by then there was room: how long it had waited is not in the log
+        return None
     settings = state.settings
     limits = [("probing.max_in_flight", settings.probing.max_in_flight)]
     if settings.admission.max_in_flight:
         limits.insert(0, ("admission.max_in_flight", settings.admission.max_in_flight))
-    for key, now in limits:
-        change = first_that(state, arrive, raised(key, now), _dispatched)
-        if change is not None:
-            return Proof(
-                change,
-                f"{place} was refused as every replica that it could take was full: with "
-                f"{change.words} it would have been dispatched there at the latest; how long it "
-                "had waited is not in the log",
-            )
-    return None
+    found = (first_that(state, arrive, raised(key, now), _dispatched) for key, now in limits)
+    return next((change for change in found if change is not None), None)
 
 
 def _dispatched(events: list[Event]) -> bool:

@@ -51,7 +51,7 @@ class Requests:
         did = ended_words(event, self._named(event))
         text = f"{name} failed: {did}, and nobody else took it"
         self.story.causes.try_failed(name, self._trouble(at_ms, place, text, event))
-        self.traffic.fail(self.stream, at_ms, event)
+        self.traffic.fail(self.stream, at_ms, event, place)
         self.anyway.end(event.dispatch, well=False)
         return self.landed(event.dispatch)
 

@@ -141,7 +141,8 @@ class Prevention:
     """What would have prevented one kind of harm in its first row, ``row``, out of ``times``.
 
     ``harm``: cause (a first cause that is none of the others), eject, orphaned, end (of a request
-    that failed), refused or pin (one that was left: no request fails by it).
+    that failed), lost (its last attempt failed and nothing followed), refused, delayed, retried, or
+    pin (one that was left: no request fails by it).
 
     ``setting`` with the value ``instead`` of ``now``, as ``--what-if`` takes both; None: no setting
     of the router would have. ``lessens``: it would not have prevented it, but kept harm smaller.

@@ -161,7 +161,7 @@ class Traffic:
             self.in_flight[found[0][0]] -= 1
         return found
 
-    def fail(self, stream: str, at_ms: int, event: Failed) -> None:
+    def fail(self, stream: str, at_ms: int, event: Failed, row: str = "") -> None:
         """An attempt: its request fails unless it is dispatched or refused after it."""
         place = (stream, event.dispatch)
         flight = self._land(place)
@@ -171,7 +171,7 @@ class Traffic:
         if self.delays is not None:
             self.delays.forget(place)
         (replica, who, *_), request_id = flight
-        lost = Lost(place, who, request_id, at_ms, event.cause, event.blame, replica)
+        lost = Lost(place, who, request_id, at_ms, event.cause, event.blame, replica, row)
         over = self.limbo.fail(lost)
         if over is not None:
             self._lost(over)
