@@ -2,19 +2,61 @@
 
 import fcntl
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from eventlog.errors import LogOwned, cannot_write
 
 LOCK_NAME = "owner.lock"
+
+LOOK_AGAIN_S = 0.02
+"""Who looks whether the lock is held has it for some microseconds: it is asked for twice."""
+
+Writer = Literal["writing", "closed", "gone", "unknown"]
+"""What is known of who writes a log: it does so, closed it in order, is gone without, or nothing.
+
+``unknown``: no lock file, or one that was copied, or was written by another boot or machine, or by
+a release that left no mark in it.
+"""
+
+
+def writer_of(directory: Path) -> Writer:
+    """Who writes the log in ``directory``, as the kernel and the lock file tell it.
+
+    ``gone`` is proved: the file is the very one that its owner marked, under this boot, and the
+    kernel has taken the lock back. A copy has another inode, so it never says so.
+    """
+    with suppress(OSError):
+        descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            told = os.pread(descriptor, 200, 0)
+            if not told:
+                return "closed"
+            return "gone" if told.partition(b" ")[2].strip() == _mark(descriptor) else "unknown"
+        except BlockingIOError:
+            return "writing"
+        finally:
+            os.close(descriptor)
+    return "unknown"
+
+
+def _mark(descriptor: int) -> bytes:
+    """Which file it is, and of which boot of the machine: a copy has another one."""
+    stat, boot = os.fstat(descriptor), ""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{stat.st_dev}:{stat.st_ino} {boot}".strip().encode()
 
 
 class Ownership:
     """The right to write to a log directory, held until :meth:`release` or the process's end.
 
     ``flock`` on ``LOG/owner.lock``: the kernel drops it with the process, so a lock left by a
-    crash needs no hand work. The file holds the owner's pid for people. A pid file alone lost
-    because pids are reused; the file is never unlinked because a second opener could then lock
+    crash needs no hand work. The file holds the owner's pid for people, and a mark by which a
+    copy of it is told from the file itself (:func:`writer_of`). A pid file alone lost because pids are reused; the file is never unlinked because a second opener could then lock
     another inode.
     """
 
@@ -31,9 +73,9 @@ class Ownership:
         descriptor = -1
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(descriptor)
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+            os.pwrite(descriptor, b"%d %s\n" % (os.getpid(), _mark(descriptor)), 0)
             owned, descriptor = cls(descriptor), -1
             return owned
         except BlockingIOError as exc:
@@ -52,6 +94,15 @@ class Ownership:
             self._descriptor = -1
 
 
+def _lock(descriptor: int) -> None:
+    """Raises BlockingIOError where another process owns it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(LOOK_AGAIN_S)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def _pid_in(descriptor: int) -> int:
-    text = os.pread(descriptor, 20, 0).strip()
+    text = os.pread(descriptor, 20, 0).strip().partition(b" ")[0]
     return int(text) if text.isdigit() else 0
