@@ -56,8 +56,8 @@ class Ownership:
 
     ``flock`` on ``LOG/owner.lock``: the kernel drops it with the process, so a lock left by a
     crash needs no hand work. The file holds the owner's pid for people, and a mark by which a
-    copy of it is told from the file itself (:func:`writer_of`). A pid file alone lost because pids are reused; the file is never unlinked because a second opener could then lock
-    another inode.
+    copy of it is told from the file itself (:func:`writer_of`). A pid file alone lost because pids
+    are reused; the file is never unlinked because a second opener could then lock another inode.
     """
 
     def __init__(self, descriptor: int) -> None:

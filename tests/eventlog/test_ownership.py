@@ -32,7 +32,9 @@ def test_a_process_that_died_leaves_no_lock_behind(tmp_path: Path) -> None:
     arguments = [sys.executable, "-c", code, str(tmp_path / "log")]
     child = subprocess.run(arguments, check=False, cwd=Path(__file__).parents[2])
     assert child.returncode == 9
-    assert (tmp_path / "log" / LOCK_NAME).read_text().strip().isdigit()
+    pid, mark = (tmp_path / "log" / LOCK_NAME).read_text().split(" ", 1)
+    assert pid.isdigit()
+    assert mark.strip()
     SqliteStore.open(tmp_path / "log").close()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from eventlog import LogError
 from eventlog.record import Record
 from trioroute.cli.replay_answer import Answer, Asked, shown_progress
-from trioroute.cli.replay_source import tell_lacking
+from trioroute.cli.replay_source import tell_end, tell_lacking
 from trioroute.replay.clock import REQUESTS_AROUND_MS, now_ms, parse_point, parse_time
 from trioroute.replay.explain import tell, tell_all
 from trioroute.replay.find import OnlyRefused, last_decisions, numbers_of_request, parse_decision
@@ -33,6 +33,7 @@ LAST_DEFAULT = 20
 def decision_answer(source: Source, log: Path, asked: Asked) -> Answer:
     stream, number = parse_decision(source, asked.what)
     told = tell(source, stream, number)
+    tell_end(source, open_end=told.followed.end is None)
     return Answer(as_json(told), lambda: present_told(console_for(), told, now_ms()))
 
 
@@ -43,6 +44,7 @@ def request_answer(source: Source, log: Path, asked: Asked) -> Answer:
         except OnlyRefused as only:
             return _refused_answer(source, only.rows)
         told = [one for stream in numbers for one in tell_all(source, stream, numbers[stream])]
+    tell_end(source, open_end=any(one.followed.end is None for one in told))
 
     def show() -> None:
         console = console_for()
@@ -85,6 +87,7 @@ def requests_answer(source: Source, log: Path, asked: Asked) -> Answer:
         told = list_requests(
             source, span, where, secret, lambda done, of: bar("reading the span", done, of)
         )
+    tell_end(source, open_end=any(one.outcome == "running" for one in told.requests))
     return Answer(
         as_json(told),
         lambda: present_listed(console_for(), told),
@@ -114,7 +117,11 @@ def replica_answer(source: Source, log: Path, asked: Asked) -> Answer:
 
 
 def at_answer(source: Source, log: Path, asked: Asked) -> Answer:
-    moments = tell_moment(source, parse_point(asked.what, source.last().at_ms, source.first_ms()))
+    last_ms = source.last().at_ms
+    at_ms = parse_point(asked.what, last_ms, source.first_ms())
+    moments = tell_moment(source, at_ms)
+    if at_ms >= last_ms:
+        tell_end(source, open_end=any(moment.in_flight for moment in moments))
 
     def show() -> None:
         for moment in moments:
@@ -132,6 +139,7 @@ def last_answer(source: Source, log: Path, asked: Asked) -> Answer:
     rows = last_decisions(source, asked.what or LAST_DEFAULT)
     if not rows:
         raise NotFound("the log holds no decision yet")
+    tell_end(source, open_end=any(row.end is None for row in rows))
     return Answer(
         [as_json(row) for row in rows],
         lambda: _print_decisions(rows),

@@ -16,6 +16,7 @@ from eventlog.segments import list_segments
 from eventlog.snapshots import Snapshots
 from trioroute.cli.failures import fail, warn
 from trioroute.rare_gc import rare_gc
+from trioroute.replay.log_end import in_flight_at, log_end
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
 from trioroute.replay.words import plural
 from trioroute.row_index import index_of
@@ -112,6 +113,24 @@ def give_way() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, POLITE)
 
 
+def _place_of(log: Path) -> Path | None:
+    """The directory whose lock tells who writes the end of ``log``; None for a segment that others
+    follow."""
+    if log.is_dir():
+        return log
+    newest = list_segments(log.parent)[-1:]
+    last = any(one.path.name == log.name for one in newest)
+    return log.parent if last or not newest else None
+
+
+def tell_end(source: Source, *, open_end: bool) -> None:
+    """That the log's router is gone; where ``open_end``, the answer tells of requests that have no
+    end, also that this is not known."""
+    end = log_end(source)
+    if end is not None and (end.died or open_end):
+        warn(end.words(in_flight_at(source, end)))
+
+
 @contextmanager
 def opened(log: Path, lenient: bool) -> Iterator[Source]:
     _look_at(log)
@@ -121,6 +140,7 @@ def opened(log: Path, lenient: bool) -> Iterator[Source]:
         if being_written(log):
             give_way()
             source.spared_cores = 1
+        source.directory = _place_of(log)
         if log.is_dir():
             source.snapshots, source.index = Snapshots(log), index_of(log)
             source.warn = warn

@@ -9,6 +9,7 @@ from eventlog.record import Record
 from trioroute.events import Dispatched, Failed, Orphaned, Refused, Released
 from trioroute.replay.clock import local_iso
 from trioroute.replay.followed import end_of
+from trioroute.replay.log_end import log_end
 from trioroute.replay.names import listed, request_hint, routers_of
 from trioroute.replay.read import (
     STREAM_PREFIX,
@@ -171,6 +172,13 @@ class Rows:
             if row is not None:
                 row.end = end_of(event, number, row.at_ms, record.at_ms)
 
+    def cut(self, source: Source) -> None:
+        """All rows were taken: what has no end has none in the log."""
+        end = log_end(source) if self.open else None
+        if end is not None:
+            for (stream, _), row in self.open.items():
+                row.end = end.cuts(stream, row.at_ms)
+
     def take(self, source: Source, record: Record) -> None:
         if record.kind in ("Dispatched", "Released", "Failed", "Orphaned"):
             event = source.event(record)
@@ -193,5 +201,6 @@ def last_decisions(source: Source, most: int) -> list[DecisionRow]:
         for record in source.records(after, head):
             found.take(source, record)
         if len(found.rows) == most or after == 0:
+            found.cut(source)
             return list(found.rows)
         window *= 4

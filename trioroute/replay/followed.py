@@ -17,6 +17,7 @@ from trioroute.events import (
 from trioroute.events.codec import kind_of
 from trioroute.replay.check import PIN_EVENTS, PinEvent, made_by
 from trioroute.replay.client import ORPHANED, failed_words, refused_words, released_words
+from trioroute.replay.log_end import log_end
 from trioroute.replay.read import ENDINGS, Source, decision_name, quoted
 from trioroute.replay.told import End, Followed
 from trioroute.replay.words import pin_words
@@ -130,7 +131,7 @@ class Trail:
             return refused_words(self.refused)
         if end is None or self.next_attempt is not None:
             return None
-        if end.what == "Orphaned":
+        if end.orphaned:
             return ORPHANED
         return failed_words(end.cause, end.blame) if self.over or end.blame == "router" else None
 
@@ -146,4 +147,6 @@ def follow(source: Source, record: Record, event: Dispatched) -> Trail:
                 trail.take(later, found)
         if trail.over:
             break
+    if trail.end is None and (end := log_end(source)) is not None:
+        trail.end = end.cuts(record.stream, record.at_ms)
     return trail

@@ -62,7 +62,7 @@ def decision_table(rows: Iterable[DecisionRow], now_ms: int, width: int = WIDE) 
 def _outcome(end: End | None) -> str:
     if end is None:
         return "in flight"
-    return "router died" if end.what == "Orphaned" else end.outcome
+    return "router died" if end.orphaned else end.outcome
 
 
 def present_listed(console: Console, told: Listed) -> None:
@@ -120,6 +120,8 @@ def _got(row: RequestRow) -> str:
     if row.client is None:
         return "nothing yet: in flight where the log ends, or long after this time"
     late = "" if row.delay is None else f"; {_delayed(row.delay)}"
+    if row.end is not None and row.end.what == "Died":
+        return f"{row.client}, {span(row.end.after_ms)} later or after"
     return row.client if row.end is None else f"{row.client}, after {span(row.end.after_ms)}{late}"
 
 
@@ -127,7 +129,7 @@ def _ended(row: RequestRow) -> str:
     end = row.end
     if end is None:
         return "in flight"
-    if end.what == "Orphaned":
+    if end.orphaned:
         return "unknown: the router died"
     words = end_words(end.outcome, end.cause, end.blame, end.status, judged=False)
     return f"{words} after {span(end.after_ms)}"

@@ -12,6 +12,7 @@ from trioroute.events.words import Outcome, Reason, RefusalCode
 from trioroute.policy.keys import digest_key
 from trioroute.replay.clock import local_iso
 from trioroute.replay.lives import DELAYED, Lives, Wanted
+from trioroute.replay.log_end import log_end
 from trioroute.replay.names import models_near_end, replicas_now, session_hint
 from trioroute.replay.nearest import hint, nearest
 from trioroute.replay.read import ENDINGS, BadQuestion, NotFound, Source
@@ -84,6 +85,9 @@ def list_requests(
                 found.take(record, source.event(record))
             if progress is not None and record.seq % 1000 == 0:
                 progress(record.seq - begin, last - begin)
+    end = log_end(source) if found.open and rest == source.reader.head().seq else None
+    if end is not None:
+        found.cut(end)
     found.finish()
     if not found.rows:
         if asks and not usuals.by:

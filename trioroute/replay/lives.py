@@ -11,6 +11,7 @@ from trioroute.replay.client import ORPHANED, failed_words, refused_words, relea
 from trioroute.replay.followed import end_of
 from trioroute.replay.incident.hurt import SERVICE
 from trioroute.replay.incident.stall import CODE
+from trioroute.replay.log_end import LogEnd
 from trioroute.replay.plain import size_of
 from trioroute.replay.read import decision_name
 from trioroute.replay.requested import Delay, RequestRow
@@ -23,7 +24,6 @@ ROWS_MAX = 200
 
 NAMES_MAX = 1000
 """Names of one sort that are remembered, to tell the nearest to a wrong one."""
-
 WAITING_MAX = 10_000
 """Requests whose attempt failed and that may be tried again; the oldest ones are over."""
 
@@ -241,6 +241,14 @@ class Lives:
         else:
             self.left_out += 1
 
+    def cut(self, log: LogEnd) -> None:
+        """Nothing more comes of what runs: its router died."""
+        for place in [place for place in self.open if place not in self.waiting]:
+            rows = self.open[place].rows
+            if (end := log.cuts(place[0], rows[-1].at_ms)) is not None:
+                rows[-1] = attrs.evolve(rows[-1], end=end, outcome=end.outcome)
+                self._over(place)
+
     def finish(self) -> None:
         """No more rows come."""
         for place in list(self.open):
@@ -285,7 +293,7 @@ def _status(row: RequestRow) -> str | None:
 
 
 def _client(end: End) -> str:
-    if end.what == "Orphaned":
+    if end.orphaned:
         return ORPHANED
     if end.what == "Failed":
         return failed_words(end.cause, end.blame)

@@ -205,6 +205,8 @@ def _end(end: End | None) -> str:
     if end is None:
         return "still in flight where the log ends"
     words = end_words(end.outcome, end.cause, end.blame, end.status)
+    if end.what == "Died":
+        return f"unknown: the router died under it, {span(end.after_ms)} later or after"
     if end.what == "Orphaned":
         return f"unknown: the router died under it (closed {span(end.after_ms)} later)"
     if end.what == "Failed":

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
 
 import attrs
 
@@ -26,13 +27,11 @@ _GAP_END = re.compile(r"to (\d+) are missing")
 
 PAGE = 1000
 """Rows a read; between two reads nothing of the log is held."""
-
 FIRST_STEP = 1000
 LAST_STEP = 100_000
 """Rows searched at a time: most of what is looked for after a row is near it."""
 
 STREAM_PREFIX = "router/"
-
 
 ENDINGS = ("Released", "Failed", "Orphaned")
 """The kinds that end a dispatch."""
@@ -56,7 +55,6 @@ class NotFound(Exception):
 
 
 def router_of(stream: str) -> str:
-    """The router's name of its stream."""
     return stream.removeprefix(STREAM_PREFIX)
 
 
@@ -72,6 +70,7 @@ class Source:
     ``snapshots`` spare most of the folding, ``index`` most of the search; None: everything is
     folded from the first row, and all rows are searched. ``spared_cores`` are those that are left
     to others where several processes read. ``warn`` is told, once, that a long fold comes first.
+    ``directory``: where the lock of who writes the log's end may be.
     """
 
     reader: LogReader
@@ -80,6 +79,7 @@ class Source:
     index: WordIndex | None = None
     spared_cores: int = 0
     warn: Warn | None = None
+    directory: Path | None = None
     skipped: dict[str, int] = attrs.field(factory=dict)
 
     def records(self, after: int = 0, until: int | None = None) -> Iterator[Record]:

@@ -83,6 +83,7 @@ class _Story:
                     self.rows.end(record, event)
                 if place not in self.rows.open:
                     break
+        self.rows.cut(source)
 
     def pin(self, record: Record, event: Bound | Spilled | Rebound | Unbound) -> None:
         if event.key not in self.keys or event.kind != "session":

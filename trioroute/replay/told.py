@@ -86,7 +86,8 @@ class PinSeen:
 
 @attrs.frozen(kw_only=True)
 class End:
-    """How a dispatch ended; ``what`` is Released, Failed or Orphaned."""
+    """How a dispatch ended; ``what`` is Released, Failed, Orphaned, or Died: no row tells it, for
+    its router died and was not started again."""
 
     what: str
     at_ms: int
@@ -100,6 +101,11 @@ class End:
     bytes: int | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+
+    @property
+    def orphaned(self) -> bool:
+        """The router died under it."""
+        return self.what in ("Orphaned", "Died")
 
 
 @attrs.frozen(kw_only=True)

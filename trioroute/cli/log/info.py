@@ -15,7 +15,9 @@ from trioroute.archived import DIRECTORY, is_archived
 from trioroute.cli.log.words import failures, json_option, log_argument
 from trioroute.counted import plural
 from trioroute.replay.clock import local_iso
+from trioroute.replay.log_end import end_words
 from trioroute.replay.present import console_for, say, table
+from trioroute.replay.read import Source
 
 EPILOG = """\b
 Example:
@@ -44,6 +46,8 @@ def info_command(log: Path, as_data: bool) -> None:
 def _tell(log: Path) -> dict[str, Any]:
     with SqliteReader.open(log) as reader:
         head = reader.head()
+        source = Source(reader, snapshots=Snapshots(log), directory=log)
+        ended = end_words(source)
     found = look(log)
     if not found:
         raise LogMissing(log)
@@ -77,6 +81,7 @@ def _tell(log: Path) -> dict[str, Any]:
         "snapshots": sorted(have),
         "snapshot_bytes": _sizes(Snapshots(log), have),
         "gaps": gaps,
+        "ended": ended or None,
         "segments": segments,
     }
 
@@ -110,5 +115,7 @@ def _show(told: dict[str, Any]) -> None:
     say(console, f"head       {told['head']['seq']}:{told['head']['chain']}")
     newest = f", the newest after {told['snapshots'][-1]}" if told["snapshots"] else ""
     say(console, f"snapshots  {len(told['snapshots'])}{newest}")
+    if told["ended"] is not None:
+        say(console, f"ended      {told['ended']}", "bold red")
     for first, last in told["gaps"]:
         say(console, f"missing    events {first} to {last}", "bold red")

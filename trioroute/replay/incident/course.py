@@ -57,8 +57,8 @@ class Course:
         return True
 
     def _close(self, at_ms: int) -> None:
-        """A phase of no length is none, but for the restart of a router."""
-        if at_ms == self.since_ms and self.name != "restart":
+        """A phase of no length is none, but for the restart of a router, or its death."""
+        if at_ms == self.since_ms and self.name not in ("restart", "died"):
             return
         last = self.done[-1] if self.done else None
         if last is not None and last.name == self.name and last.to_ms == self.since_ms:

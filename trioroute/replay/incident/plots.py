@@ -38,6 +38,7 @@ PHASES = {
     "stalled": PALE,
     "recovery": YELLOW,
     "restart": GREY,
+    "died": GREY,
 }
 REPLICAS = (SKY, ORANGE, GREEN, PURPLE, VERMILION, YELLOW, BLUE, GREY)
 """Of the plots by replica; beyond eight again, fainter and with dashed lines."""

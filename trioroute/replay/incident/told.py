@@ -9,7 +9,7 @@ from trioroute.replay.told import Line, ReplicaTimes
 @attrs.frozen(kw_only=True)
 class Phase:
     """``name``: normal, eject, reduced capacity, outage, flapping, overload, failing, log stalled,
-    recovery or restart."""
+    recovery, restart or died."""
 
     name: str
     from_ms: int

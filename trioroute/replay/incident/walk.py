@@ -10,9 +10,10 @@ from eventlog.record import Record
 from trioroute.events import Event, UnreadableEvent
 from trioroute.projections import State
 from trioroute.replay.ahead import Hole, Part, parts
-from trioroute.replay.clock import local_iso
+from trioroute.replay.clock import local_iso, now_ms
 from trioroute.replay.incident.course import Course, under_way
 from trioroute.replay.incident.delays import Delays
+from trioroute.replay.incident.died import tell_death
 from trioroute.replay.incident.groups import hit_of
 from trioroute.replay.incident.prevention import prevented
 from trioroute.replay.incident.requests import Requests
@@ -21,6 +22,7 @@ from trioroute.replay.incident.running import release_before, running_of
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Hit, Incident, RouterSeen, TimeStep
 from trioroute.replay.incident.traffic import STEPS, Traffic
+from trioroute.replay.log_end import LogEnd, log_end
 from trioroute.replay.plain import Run
 from trioroute.replay.read import CannotRead, NotFound, Past, Source, decision_name, router_of
 from trioroute.replay.usual import usual_of
@@ -42,8 +44,9 @@ def tell_incident(
 
     Rows that are missing are told in ``notes``: what is found is then proved for the rest only.
     """
-    end, asked_ms = source.last(), to_ms
-    to_ms = min(to_ms, end.at_ms)
+    gone, end, asked_ms = log_end(source), source.last(), to_ms
+    last_ms = max(end.at_ms, now_ms()) if gone is not None and gone.died else end.at_ms
+    to_ms = min(to_ms, last_ms)
     first = source.reader.last_until(from_ms - 1)
     until = source.reader.last_until(to_ms)
     oldest = next(source.kept(0, end.seq, lambda _: None), end)
@@ -53,6 +56,7 @@ def tell_incident(
             f"no event is between {local_iso(from_ms)} and {local_iso(asked_ms)}: the "
             f"log holds {local_iso(begins)} to {local_iso(end.at_ms)}"
             + _around(source, first, end.seq)
+            + (f"; {gone.words(None)}" if gone is not None and from_ms > end.at_ms else "")
         )
     first = max(first, oldest.seq - 1)
     retired = oldest.seq > 1 and from_ms < oldest.at_ms
@@ -70,6 +74,8 @@ def tell_incident(
         walk.take_part(part)
         if progress is not None:
             progress(part.until - first, until - first)
+    if gone is not None and gone.last.seq == until:
+        walk.end(gone, to_ms)
     return walk.told(from_ms, to_ms, until)
 
 
@@ -155,6 +161,14 @@ class _Walk:
             self.story.note(f"rows are missing before {place}: what they told is not counted")
             self.story.causes.missing(at_ms, place)
         return router
+
+    def end(self, end: LogEnd, to_ms: int) -> None:
+        """The span reaches the end of a log whose router did not stop."""
+        router = self.routers.get(end.last.stream)
+        if not end.died:
+            self.story.note(end.words(self.traffic.running()))
+        elif router is not None:
+            tell_death(router, end, to_ms)
 
     def told(self, from_ms: int, to_ms: int, until: int) -> Incident:
         self.traffic.finish()
