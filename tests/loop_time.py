@@ -8,6 +8,9 @@ import trio
 
 STEP_S = 0.01
 
+HELD_UP = "the router itself was held up"
+"""The router says so, rightly, where the machine or the replicas in its process took their time."""
+
 
 @attrs.define
 class LoopTime:

@@ -93,7 +93,7 @@ def _every_decision_seen_by_a_client_is_in_the_log(
 def test_pins_streaks_and_cooldowns_are_what_they_were(fleet: Fleet) -> None:
     for _ in range(3):
         fleet.engine("--decode-tokens-per-s=500")
-    router = fleet.router().ready()
+    router = fleet.router(eject_cooldown="5m").ready()
     homes = {}
     for number in range(12):
         homes[number] = router.home(f"s{number}")

@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -23,17 +24,21 @@ def test_a_log_is_copied_while_it_is_written(tmp_path: Path) -> None:
     store.append("a", some_entries(50), 0)
     stop = threading.Event()
 
+    written = 50
+
     def write() -> None:
-        n = 50
+        nonlocal written
         while not stop.is_set():
-            store.append("a", some_entries(50, n), n)
-            n += 50
+            store.append("a", some_entries(50, written), written)
+            written += 50
 
     writer = threading.Thread(target=write)
     writer.start()
-    heads = []
+    heads: list[int] = []
     try:
         for _ in range(5):
+            while written <= (heads or [50])[-1]:
+                time.sleep(0.001)  # until something is new
             copied = copy_log(log, target)
             assert copied.new
             with SqliteReader.open(target) as reader:

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Any
 
 import attrs
 import pytest
@@ -104,20 +105,15 @@ async def test_no_recovery() -> None:
             assert peer not in before_the_trouble, "a request on a connection from before"
             await peer.send(OK)
 
-    async with whole(
-        script,
-        always(OK),
-        timeouts={"first_byte_ms": 100},
-        eject={"cooldown_ms": 50},
-        probing={"window_ms": 50},
-        retries={"max": 0},
-    ) as rig:
+    short: Any = {"eject": {"cooldown_ms": 50}, "probing": {"window_ms": 50}, "retries": {"max": 0}}
+    async with whole(script, always(OK), **short) as rig:
         async with AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(client(rig.port)) for _ in range(20)]
             for raw in clients:
                 await raw.send(request())
             assert {(await raw.reply()).status for raw in clients} == {200}
         dead = True
+        rig.configure(timeouts={"first_byte_ms": 100}, **short)
         before_the_trouble.extend(rig.replicas[0].peers)
         assert before_the_trouble
         async with trio.open_nursery() as nursery:
@@ -128,6 +124,7 @@ async def test_no_recovery() -> None:
         assert rig.standing("a") == "EJECTED"
         await eventually(lambda: all(peer.gone.is_set() for peer in before_the_trouble))
         dead = False
+        rig.configure(**short)
         await trio.sleep(0.06)
         rig.scrape("a")
         rig.scrape("a")

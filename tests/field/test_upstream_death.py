@@ -170,6 +170,7 @@ async def test_retry_after_the_body_was_delivered(open_site: OpenSite) -> None:
         answer = await site.ask(prompt("x" * 5_000_000))
         assert answer.status == 504
         assert json.loads(answer.body)["error"]["code"] == "first_byte_timeout"
+        await eventually(lambda: sum(len(stub.peers) for stub in stubs) == 1)
         await eventually(lambda: not any(stub.open for stub in stubs))
         assert sum(len(stub.peers) for stub in stubs) == 1
         assert len(await site.events(e.Dispatched)) == 1

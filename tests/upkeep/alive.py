@@ -7,7 +7,7 @@ import trio
 
 
 async def is_ended(pid: int) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(40):
         while is_alive(pid):  # noqa: ASYNC110  # its parent is init now
             await trio.sleep(0.05)
 
