@@ -15,6 +15,9 @@ from eventlog.errors import LogDamaged
 SCAN_ROWS = 256
 """So many rows are read through rather than halved on."""
 
+AHEAD_MAX = 100
+"""Streams of which it is remembered where rows were found."""
+
 # The + keeps SQLite from the index of stream and version that segments once had.
 _ROW = "SELECT seq, stream, version FROM events"
 FIRST = f"{_ROW} ORDER BY seq LIMIT 1"
@@ -45,9 +48,26 @@ class StreamSearch:
 
     query: Query
     where: str
+    ahead: dict[str, int] = attrs.field(factory=dict)
+    """By how much seq was ahead of version where rows of a stream were found last."""
 
     def next_of(self, stream: str, after: int) -> Spot | None:
         """The first row of ``stream`` with a version above ``after``, None if there is none."""
+        spot = self._near(stream, after + 1) or self._sought(stream, after)
+        if spot is not None:
+            if len(self.ahead) >= AHEAD_MAX:
+                self.ahead.clear()
+            self.ahead[stream] = spot.seq - spot.version
+        return spot
+
+    def _near(self, stream: str, version: int) -> Spot | None:
+        """The very row, if it lies as the last one did that was found."""
+        ahead = self.ahead.get(stream)
+        spot = None if ahead is None else self._row(FROM, version + ahead)
+        found = spot is not None and (spot.stream, spot.version) == (stream, version)
+        return spot if found else None
+
+    def _sought(self, stream: str, after: int) -> Spot | None:
         waiting = self._whole()
         while waiting:
             low, high = waiting.pop()

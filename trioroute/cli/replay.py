@@ -37,6 +37,7 @@ Examples:
 _ONE_THING = "trioroute.cli.replay_answers"
 _REPORTS = "trioroute.cli.replay_reports"
 _LIVE = "trioroute.cli.replay_live"
+_WHAT_IF = "trioroute.cli.what_if"
 _ANSWERS = {
     "decision": (_ONE_THING, "decision_answer"),
     "request": (_ONE_THING, "request_answer"),
@@ -46,7 +47,7 @@ _ANSWERS = {
     "at": (_ONE_THING, "at_answer"),
     "last": (_ONE_THING, "last_answer"),
     "verify_all": (_REPORTS, "verify_answer"),
-    "what_if": (_REPORTS, "what_if_answer"),
+    "what_if": (_WHAT_IF, "what_if_answer"),
     "incident": (_REPORTS, "incident_answer"),
     "compare": (_REPORTS, "compare_answer"),
     "watch": (_LIVE, "watch_answer"),

@@ -7,7 +7,6 @@ from eventlog.snapshots import Snapshots
 from trioroute.cli.failures import warn
 from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, Asked, shown_progress
 from trioroute.cli.replay_source import opened
-from trioroute.cli.what_if import answer, read_changes
 from trioroute.replay.clock import INCIDENT_AROUND_MS, parse_time
 from trioroute.replay.compare import compare
 from trioroute.replay.followed import as_fields
@@ -17,7 +16,6 @@ from trioroute.replay.incident.walk import tell_incident
 from trioroute.replay.present import console_for
 from trioroute.replay.present_compare import present_compared
 from trioroute.replay.present_proof import present_verified
-from trioroute.replay.present_what_if import present_what_if, what_if_data
 from trioroute.replay.read import Source
 from trioroute.replay.told import as_json
 from trioroute.replay.verify import Difference, Verified, verify
@@ -41,13 +39,6 @@ def verify_answer(source: Source, log: Path, asked: Asked) -> Answer:
         lambda: present_verified(console_for(), found),
         good=found.good,
     )
-
-
-def what_if_answer(source: Source, log: Path, asked: Asked) -> Answer:
-    changes = read_changes(asked.what)
-    with shown_progress() as told:
-        found = answer(source, changes, told, asked.within(source))
-    return Answer(what_if_data(found), lambda: present_what_if(console_for(), found))
 
 
 def incident_answer(source: Source, log: Path, asked: Asked) -> Answer:

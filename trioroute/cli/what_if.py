@@ -1,11 +1,14 @@
 """``trioroute replay LOG --what-if KEY=VALUE``: the question read, and answered."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from trioroute.cli.replay_answer import Answer, Asked, shown_progress
 from trioroute.events import InForce
 from trioroute.replay.acting import idle
 from trioroute.replay.caveats import caveats, left_out
-from trioroute.replay.present_what_if import Changed, WhatIf
+from trioroute.replay.present import console_for
+from trioroute.replay.present_what_if import Changed, WhatIf, present_what_if, what_if_data
 from trioroute.replay.read import BadQuestion, Source
 from trioroute.replay.rest import simulate_rest
 from trioroute.replay.setting_words import setting_words
@@ -16,6 +19,13 @@ from trioroute.settings import SettingsError, with_changes
 
 Told = Callable[[str, int, int], None]
 """Told what is done, how much of it, and of how much."""
+
+
+def what_if_answer(source: Source, log: Path, asked: Asked) -> Answer:
+    changes = read_changes(asked.what)
+    with shown_progress() as told:
+        found = answer(source, changes, told, asked.within(source))
+    return Answer(what_if_data(found), lambda: present_what_if(console_for(), found))
 
 
 def read_changes(texts: Sequence[str]) -> dict[str, object]:

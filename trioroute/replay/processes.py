@@ -29,7 +29,10 @@ from trioroute.rare_gc import THRESHOLD
 from trioroute.replay.read import Source
 
 AHEAD = 2
-"""Jobs a process that may wait, done or not yet."""
+"""Jobs a process that may wait, done or not yet, where this process works too."""
+
+AHEAD_MEANWHILE = 12
+"""The same where it has something else to do first, for a second or so: none waits for that."""
 
 RESULTS_MAX = 64
 """Results that may wait for an earlier one where this process works too; then it waits as well."""
@@ -127,7 +130,9 @@ class _Workers:
     """Jobs that keep all of them busy until more are given out."""
 
     @classmethod
-    def start(cls, source: Source, work: Callable[..., Any], processes: int) -> "_Workers | None":
+    def start(
+        cls, source: Source, work: Callable[..., Any], processes: int, ahead: int
+    ) -> "_Workers | None":
         """None where none can be started."""
         if not isinstance(source.reader, SqliteReader):
             return None
@@ -138,7 +143,7 @@ class _Workers:
             pool = ProcessPoolExecutor(processes, context, _open, own)
         except OSError:  # as where there is no shared memory
             return None
-        return cls(source.reader, pool, stop, work, AHEAD * processes)
+        return cls(source.reader, pool, stop, work, ahead * processes)
 
     def give(self, job: tuple[Any, ...]) -> Future[Any]:
         return self._submit(self.work, job)
@@ -169,12 +174,12 @@ def in_order(
 ) -> Generator[_T, None, None]:
     """What ``work(source, *job)`` gives for each job, in their order; ``source`` is one that the
     process has for itself. Close it where not all is taken: the processes end then. ``meanwhile``
-    is called while they start, which takes half a second, and raises nothing that is caught here.
+    is called as they work on the first ones, and raises nothing that is caught here.
 
     Ends early where processes cannot be started or are killed, or a job raises LogError or OSError:
     the rest is for the caller.
     """
-    workers = _Workers.start(source, work, processes)
+    workers = _Workers.start(source, work, processes, AHEAD_MEANWHILE)
     if workers is not None:
         yield from workers.until_trouble(_as_given(workers, jobs, meanwhile))
 
@@ -182,15 +187,13 @@ def in_order(
 def _as_given(
     workers: _Workers, jobs: Iterable[tuple[Any, ...]], meanwhile: Callable[[], None] | None
 ) -> Iterator[Any]:
-    waiting: deque[Future[Any]] = deque()
-    for job in jobs:
-        waiting.append(workers.give(job))
-        if len(waiting) < workers.stocked:
-            continue
-        if meanwhile is not None:
-            meanwhile()
-            meanwhile = None
+    rest = iter(jobs)
+    waiting = deque(map(workers.give, islice(rest, workers.stocked)))
+    if meanwhile is not None:
+        meanwhile()
+    for job in rest:
         yield waiting.popleft().result()
+        waiting.append(workers.give(job))
     while waiting:
         yield waiting.popleft().result()
 
@@ -205,7 +208,7 @@ def shared_out(
     ``processes``, and begins with the first job while the others start. ``work`` then gets another
     ``Source`` with the same reader.
     """
-    workers = _Workers.start(source, work, max(1, processes - 1))
+    workers = _Workers.start(source, work, max(1, processes - 1), AHEAD)
     if workers is not None:
         mine = attrs.evolve(source, skipped={})
         yield from workers.until_trouble(_with_own(workers, mine, iter(jobs)))

@@ -25,7 +25,7 @@ from trioroute.replay.incident.traffic import STEPS, Traffic
 from trioroute.replay.log_end import LogEnd, log_end
 from trioroute.replay.plain import Run
 from trioroute.replay.read import CannotRead, NotFound, Past, Source, decision_name, router_of
-from trioroute.replay.usual import usual_of
+from trioroute.replay.usual import NOTHING, usual_of
 from trioroute.replay.words import plural
 
 Progress = Callable[[int, int], None]
@@ -64,13 +64,17 @@ def tell_incident(
     step_ms = max(1, -(-(to_ms - from_ms) // STEPS))
     count = max(1, -(-(to_ms - from_ms) // step_ms))
     steps = [TimeStep(at_ms=from_ms + place * step_ms) for place in range(count)]
-    usuals = usual_of(source, from_ms, to_ms)
-    delays = Delays(source, usuals, from_ms, step_ms)
+    delays = Delays(source, NOTHING, from_ms, step_ms)
     walk = _Walk(source, Story(), Traffic(from_ms, step_ms, steps, delays=delays), delays)
     if retired:
         place = f"seq {oldest.seq}, {local_iso(oldest.at_ms)}"
         walk.story.note(f"the log begins at {place}: what was before is not in it")
-    for part in parts(source, first, until, readers, lambda: walk.begin(first, from_ms)):
+
+    def before() -> None:
+        delays.usuals = usual_of(source, from_ms, to_ms)
+        walk.begin(first, from_ms)
+
+    for part in parts(source, first, until, readers, before):
         walk.take_part(part)
         if progress is not None:
             progress(part.until - first, until - first)
