@@ -19,6 +19,7 @@ from trioroute.proxy.serving.gathering import Gathered
 from trioroute.proxy.serving.hangup import EXTENSION, Client
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.pace import Pace
+from trioroute.proxy.serving.parser import check_fields
 from trioroute.proxy.serving.refusal import FAILED, NO_WEBSOCKET, Refusal
 
 logger = logging.getLogger("trioroute.proxy")
@@ -61,6 +62,8 @@ class GuardedApp:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
+            if scope["http_version"] == "2":
+                self._check(scope)
             if self._hub.door is not None:
                 turned_away = self._hub.door(scope["raw_path"], scope["headers"])
                 if turned_away is not None:
@@ -90,6 +93,14 @@ class GuardedApp:
                 self._hub.forget(session)
             nursery.cancel_scope.cancel()
         await self._settle(scope, session, failure, client.gone)
+
+    def _check(self, scope: Scope) -> None:
+        """Of a head, h2 looks only at what HTTP/2 forbids."""
+        target, query = scope["raw_path"], scope["query_string"]
+        if query:
+            target = b"%b?%b" % (target, query)
+        method = scope["method"].encode()
+        check_fields(method, target, scope["headers"], self._hub.limits)
 
     async def _read_body(self, receive: Receive) -> bytes | None:
         limit_s = self._hub.limits.body_timeout_s
