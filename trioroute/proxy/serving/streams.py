@@ -19,7 +19,7 @@ from hypercorn.protocol.h2 import BUFFER_LOW_WATER, H2Protocol, StreamBuffer
 from hypercorn.protocol.http_stream import ASGIHTTPState
 from priority.priority import MissingStreamError
 
-from trioroute.proxy.serving import refusing
+from trioroute.proxy.serving import peer_settings, refusing
 from trioroute.proxy.serving.asgi import Send
 
 logger = logging.getLogger("trioroute.proxy")
@@ -52,6 +52,7 @@ class Streams(H2Protocol):
 
     def __init__(self, *args: Any, written: Callable[[], Awaitable[None]], **named: Any) -> None:  # noqa: ANN401 - hypercorn's own arguments
         super().__init__(*args, **named)
+        peer_settings.bound(self.connection)
         self._written = written
         self._cut: WeakSet[Any] = WeakSet()
         """Buffers whose end did not leave."""
