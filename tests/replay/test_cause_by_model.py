@@ -64,14 +64,14 @@ def test_refusals_of_a_model_are_not_laid_to_a_replica_of_another() -> None:
     assert "q2: draining" not in " ".join(line.text for line in cause.evidence)
 
 
-def test_harmless_trouble_of_another_model_is_told_before_what_did_the_harm() -> None:
+def test_harmless_trouble_of_another_model_is_told_beside_what_did_the_harm() -> None:
     rig = two_models()
     rig.pass_s(1).eject("q1")
     for _ in range(3):
         answer(rig, "upstream_error")
     cause = cause_of(rig)
     assert cause.text.startswith("l1 EJECTED")
-    assert cause.before[0].text.startswith("q1 EJECTED")
+    assert cause.unfelt[0].text.startswith("q1 EJECTED")
     rig = two_models()
     rig.pass_s(1).eject("q1")
     alone = answer(rig, "upstream_error")

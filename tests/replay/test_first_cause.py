@@ -235,8 +235,8 @@ def test_a_request_that_failed_is_the_cause_only_where_nothing_greater_is() -> N
     assert (cause.kind, cause.text) == ("failure", name)
     rig.pass_s(60).eject("a" if flown.replica == "b" else "b")
     cause = cause_of(rig)
-    assert cause.kind == "eject"
-    assert [line.text for line in cause.before] == [name]
+    assert (cause.kind, cause.text) == ("failure", name)
+    assert [line.event for line in cause.unfelt] == ["eject"]
 
 
 def test_a_request_whose_attempts_all_failed_is_a_cause_too() -> None:

@@ -16,6 +16,7 @@ from trioroute.replay.clock import span
 from trioroute.replay.incident.told import FirstCause
 from trioroute.replay.incident.toll import Toll
 from trioroute.replay.told import Line
+from trioroute.replay.words import plural
 
 BEFORE_MS = 600_000
 """A change is told with the trouble that it came this long before, and no longer."""
@@ -23,11 +24,14 @@ BEFORE_MS = 600_000
 OF_ITS_OWN = frozenset({"eject", "stall", "died", "log", "failure"})
 """Kinds of trouble that do not come of missing replicas."""
 
-TROUBLES_MAX = 100
-"""Sets of models whose first trouble is kept."""
+TROUBLES_MAX = 500
+"""Troubles that are kept, the first ones."""
 
 ATTEMPTS_MAX = 10_000
 """Failed attempts whose request may still be tried again."""
+
+UNFELT_MAX = 10
+"""Troubles that no client felt, told beside the first cause."""
 
 CHANGES_MAX = 20
 """Changes of a span that are told; of more, the last ones."""
@@ -52,11 +56,12 @@ class Causes:
     """``away`` holds, by replica, the change that took it out of traffic and still holds, and the
     models it served.
 
-    ``troubles`` are the first for each set of models. ``earlier``: what was under way when the span
-    began, with the replicas ``wrong`` then and the models that they ``served``.
+    ``troubles`` are in the order of their rows. ``earlier``: what was under way when the span
+    began, with the replicas ``wrong`` then and the models that they ``served``. ``returned``: when
+    a replica was back in traffic the last time.
     """
 
-    troubles: dict[Models, Trouble] = attrs.field(factory=dict)
+    troubles: list[Trouble] = attrs.field(factory=list)
     earlier: FirstCause | None = None
     wrong: frozenset[str] = frozenset()
     served: frozenset[str] = frozenset()
@@ -64,6 +69,7 @@ class Causes:
     attempts: dict[str, Trouble] = attrs.field(factory=dict)
     changes: deque[Line] = attrs.field(factory=lambda: deque(maxlen=CHANGES_MAX))
     away: dict[str, tuple[Line, Models]] = attrs.field(factory=dict)
+    returned: dict[str, int] = attrs.field(factory=dict)
     hole: Line | None = None
 
     def under_way(self, at_ms: int, wrong: dict[str, str], served: frozenset[str]) -> None:
@@ -84,20 +90,19 @@ class Causes:
         if away is not None:
             self.away[away] = (line, models)
 
-    def back(self, replica: str) -> None:
-        """What was taken away is there again."""
+    def back(self, replica: str, at_ms: int) -> None:
+        """What was taken away, or out, is there again."""
         self.away.pop(replica, None)
+        self.returned[replica] = at_ms
 
     def trouble(self, trouble: Trouble) -> None:
-        """The trouble that began first is the first cause; what began later only follows."""
-        known = self.troubles.get(trouble.models)
-        if known is not None:
-            if trouble.begun_ms >= known.begun_ms:
-                return
-        elif len(self.troubles) >= TROUBLES_MAX:
-            return
-        told = attrs.evolve(trouble.cause, before=self._before(trouble))
-        self.troubles[trouble.models] = attrs.evolve(trouble, cause=told)
+        """Of those that clients felt the one that began first is the first cause."""
+        log = trouble.cause.kind == "log" and any(
+            one.cause.kind == "log" and one.begun_ms <= trouble.begun_ms for one in self.troubles
+        )  # each refusal tells of it again
+        if not log and len(self.troubles) < TROUBLES_MAX:
+            told = attrs.evolve(trouble.cause, before=self._before(trouble))
+            self.troubles.append(attrs.evolve(trouble, cause=told))
 
     def _before(self, trouble: Trouble) -> tuple[Line, ...]:
         """What came before both the trouble and its cause, and is not the cause or its evidence."""
@@ -147,25 +152,26 @@ class Causes:
 
     def support(self, place: str, line: Line) -> None:
         """A row that came after the cause and belongs to it, if that is the one at ``place``."""
-        for key, one in self.troubles.items():
+        for at, one in enumerate(self.troubles):
             if one.cause.place == place:
                 cause = attrs.evolve(one.cause, evidence=(*one.cause.evidence, line))
-                self.troubles[key] = attrs.evolve(one, cause=cause)
+                self.troubles[at] = attrs.evolve(one, cause=cause)
 
     def led_to(self, replica: str, line: Line) -> None:
         """An eject of a replica that is stalled belongs to its stall."""
-        for one in self.troubles.values():
+        for one in reversed(self.troubles):
             if one.cause.kind == "stall" and one.replica == replica and one.cause.place:
                 self.support(one.cause.place, line)
                 return
 
-    def told(self, toll: Toll, *, lost: str | None) -> FirstCause | None:
-        """``lost``: the last attempt of the first request that failed in all of them.
+    def told(self, toll: Toll, delays: Toll, *, lost: str | None) -> FirstCause | None:
+        """``lost``: the last attempt of the first request that failed in all of them. ``delays``
+        are the harm where nobody was failed or refused.
 
         What was under way is the cause, unless all of the harm that it can have done came after the
         beginning of trouble that has nothing to do with it.
         """
-        first, earlier = self._of_span(toll, lost), self.earlier
+        first, earlier = self._of_span(toll if toll.by else delays, lost), self.earlier
         if first is None or earlier is None:
             return earlier if first is None else first.cause
         theirs_ms = toll.first_of(self.wrong, self.served)
@@ -182,18 +188,29 @@ class Causes:
         """The first that can have harmed a client, if some was: one of a model that it is of."""
         if self.failure is None and lost is not None:
             self.failure = self.attempts.get(lost)
-        found = sorted(self.troubles.values(), key=lambda one: one.begun_ms)
+        found = sorted(self.troubles, key=lambda one: one.begun_ms)
         failed = self.failure
-        if failed is not None and not any(_meet(one.models, failed.models) for one in found):
+        theirs = [one for one in found if failed is not None and _meet(one.models, failed.models)]
+        if failed is not None and not any(self._felt(one, toll) for one in theirs):
             told = attrs.evolve(failed.cause, before=self._before(failed))
             found.append(attrs.evolve(failed, cause=told))
-        did = next((one for one in found if toll.since(one.begun_ms, one.models)), None)
-        if did is None or did is found[0]:
-            return found[0] if found else None
-        before, harmless = did.cause.before, found[0].cause
-        if harmless.at_ms <= did.begun_ms:
-            before = (_line_of(harmless, harmless.kind), *before)
-        return attrs.evolve(did, cause=attrs.evolve(did.cause, before=before))
+        felt = [one for one in found if self._felt(one, toll)]
+        if not found:
+            return None
+        first = felt[0] if felt else found[0]
+        others = [one for one in found if one is not first and one not in felt]
+        unfelt = tuple(_unfelt(one, toll) for one in others[:UNFELT_MAX])
+        cause = attrs.evolve(first.cause, felt=bool(felt), unfelt=unfelt)
+        return attrs.evolve(first, cause=cause)
+
+    def _felt(self, one: Trouble, toll: Toll) -> bool:
+        """Whether it can have harmed a client. One replica that is out or stands still harms who
+        runs there, or finds no room without it; what runs on others went on."""
+        if one.replica is None or one.cause.kind not in ("eject", "stall"):
+            return toll.since(one.begun_ms, one.models)
+        until_ms = self.returned.get(one.replica)
+        back_ms = None if until_ms is None or until_ms < one.begun_ms else until_ms
+        return toll.on(one.replica, one.models, one.begun_ms, back_ms)
 
     @staticmethod
     def _just_before(line: Line, at_ms: int) -> bool:
@@ -202,6 +219,13 @@ class Causes:
 
 def _meet(one: Models, other: Models) -> bool:
     return one is None or other is None or not one.isdisjoint(other)
+
+
+def _unfelt(one: Trouble, toll: Toll) -> Line:
+    line = _line_of(one.cause, one.cause.kind)
+    moved = toll.moved[one.replica] if one.replica is not None else 0
+    on = f": {plural(moved, 'request')} that failed there went on elsewhere" if moved else ""
+    return attrs.evolve(line, text=f"{line.text}; no client was failed or refused by it{on}")
 
 
 def _line_of(cause: FirstCause, event: str = "Released") -> Line:

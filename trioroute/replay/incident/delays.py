@@ -11,6 +11,7 @@ import attrs
 
 from trioroute.replay.incident.limbo import Place
 from trioroute.replay.incident.told import Delayed, Late, Phase
+from trioroute.replay.incident.toll import Toll
 from trioroute.replay.kept import dispatch_kept, row_kept
 from trioroute.replay.plain import UNKNOWN, Ends, Flight, Who
 from trioroute.replay.read import Source, decision_name
@@ -51,6 +52,7 @@ class Delays:
     overdue: "dict[_Where, array[int]]" = attrs.field(factory=dict)
     worst: dict[tuple[_Where, int], list[Late]] = attrs.field(factory=dict)
     first: dict[str, tuple[int, Late]] = attrs.field(factory=dict)
+    toll: Toll = attrs.field(factory=Toll)
     count: int = 0
     looks: int = 0
 
@@ -114,7 +116,9 @@ class Delays:
         self, place: Place, where: _Where, request_id: str, came_ms: int, delay: Delay
     ) -> None:
         self.count += 1
-        part = _part(delay)
+        part, overdue_ms = _part(delay), came_ms + delay.delayed_from_ms
+        there = where[1] if part == "replica" else None
+        self.toll.take(came_ms + delay.first_byte_ms, where[2][0], there)
         if part in self.first:
             times, late = self.first[part]
             self.first[part] = (times + 1, late)
@@ -122,7 +126,6 @@ class Delays:
             self.first[part] = (1, _late(place, where, request_id, came_ms, delay))
         if self.count > TIMES_MAX:
             return
-        overdue_ms = came_ms + delay.delayed_from_ms
         self.overdue.setdefault(where, array("q")).append(overdue_ms)
         worst = self.worst.setdefault((where, (overdue_ms - self.from_ms) // self.step_ms), [])
         if len(worst) < WORST_EACH or _worse(worst[-1]) < delay.first_byte_ms - delay.usual_ttfb_ms:

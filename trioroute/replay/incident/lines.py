@@ -64,8 +64,13 @@ def _cause(told: Incident) -> list[Block]:
         return blocks
     where = f" ({cause.place})" if cause.place else ""
     said = [f"{clock_time(cause.at_ms)}{where}: {cause.text}"]
+    if not cause.felt:
+        said.append("no client was failed, refused or delayed by it, as far as the rows tell")
     evidence = (*columns[:2], "evidence") if cause.evidence else ()
     blocks = [Block("First cause", tuple(said), evidence, _rows(cause.evidence))]
+    if cause.unfelt:
+        said = ["no client felt it, as far as the rows tell"]
+        blocks.append(Block("Trouble without harm", tuple(said), columns, _rows(cause.unfelt)))
     if cause.before:
         said = ["came just before it; that it has to do with it is not proved"]
         blocks.append(Block("Before the first cause", tuple(said), columns, _rows(cause.before)))

@@ -174,20 +174,20 @@ class Router:
 
     def _returns(self, record: Record, event: e.Live | e.Probing) -> None:
         self._health(record, event)
-        self.story.causes.back(event.replica)
+        self.story.causes.back(event.replica, record.at_ms)
 
     def _joined(self, record: Record, event: e.ReplicaJoined) -> None:
         line = self._health(record, event)
         if event.by != "start" or self.run > 1:
             self.story.causes.change(line)
-        self.story.causes.back(event.replica)
+        self.story.causes.back(event.replica, record.at_ms)
 
     def _leaves(self, record: Record, event: e.Draining | e.ReplicaLeft) -> None:
         line = self._health(record, event)
         on = isinstance(event, e.ReplicaLeft) or event.on
         was = self.story.causes.away.get(event.replica)  # drained, then gone: one change
         if not on:
-            self.story.causes.back(event.replica)
+            self.story.causes.back(event.replica, record.at_ms)
         name = event.replica if on and was is None else None
         self.story.causes.change(line, name, models_of(self.state, event.replica))
 
@@ -200,7 +200,7 @@ class Router:
         for name in before:
             if name not in now:
                 self._say(record, f"{name}: its engine is awake again")
-                self.story.causes.back(name)
+                self.story.causes.back(name, record.at_ms)
 
     def _stalled(self, record: Record) -> None:
         """Engines that stopped generating, or went on: no event says so, the scrapes do."""

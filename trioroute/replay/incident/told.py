@@ -23,7 +23,8 @@ class FirstCause:
 
     ``kind``: eject, died, log, overload, change, failure, or earlier where the span begins in it.
     ``before``: changes made on purpose, and a failed request, that came just before it; that they
-    have to do with it is not proved.
+    have to do with it is not proved. ``felt``: clients were failed, refused or, where nobody was,
+    delayed by it, as far as the rows tell; ``unfelt`` is other trouble by which nobody was.
     """
 
     kind: str
@@ -32,6 +33,8 @@ class FirstCause:
     place: str | None
     evidence: tuple[Line, ...] = ()
     before: tuple[Line, ...] = ()
+    felt: bool = True
+    unfelt: tuple[Line, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -1,5 +1,6 @@
 """What harm was done to clients, by model and replica: which trouble can have done it."""
 
+from collections import Counter
 from collections.abc import Collection
 
 import attrs
@@ -11,9 +12,11 @@ TOLL_MAX = 10_000
 @attrs.define
 class Toll:
     """``by`` holds, by model and replica (None: the request ran on none), the first and the last
-    time a client was harmed."""
+    time a client was harmed. ``moved`` counts requests that failed on a replica and went on
+    elsewhere."""
 
     by: dict[tuple[str | None, str | None], tuple[int, int]] = attrs.field(factory=dict)
+    moved: Counter[str] = attrs.field(factory=Counter)
 
     def take(self, at_ms: int, model: str | None, replica: str | None) -> None:
         known = self.by.get((model, replica))
@@ -31,6 +34,20 @@ class Toll:
             if replica in replicas or (replica is None and (model is None or model in models))
         ]
         return min(times, default=None)
+
+    def on(
+        self, replica: str, models: Collection[str] | None, from_ms: int, until_ms: int | None
+    ) -> bool:
+        """Whether a request failed on a replica at ``from_ms`` or later, or one for a model of it
+        was refused then and not only after ``until_ms``, when it was back (None: it was not)."""
+        for (model, where), (first_ms, last_ms) in self.by.items():
+            if last_ms < from_ms:
+                continue
+            theirs = models is None or model is None or model in models
+            refused = where is None and theirs and (until_ms is None or first_ms <= until_ms)
+            if where == replica or refused:
+                return True
+        return False
 
     def since(self, at_ms: int, models: Collection[str] | None) -> bool:
         """Whether a client of these models (None: of any) was harmed at ``at_ms`` or later."""

@@ -145,6 +145,7 @@ class Traffic:
             group.requests += 1  # its first attempt, or the first one in the span
         if event.attempt > 1:
             self.again[stream].add(number)
+            self.hurt.toll.moved[event.tried[-1]] += 1
         if event.attempt == 2:
             group.retried += 1
             step.retried += 1

@@ -181,7 +181,8 @@ class _Walk:
         phases = [phase for each in by_router.values() for phase in each]
         hit = hit_of(traffic.groups, self.delays.usuals)
         total = _total(hit)
-        cause = story.causes.told(traffic.hurt.toll, lost=traffic.limbo.first())
+        lost = traffic.limbo.first()
+        cause = story.causes.told(traffic.hurt.toll, self.delays.toll, lost=lost)
         harms = list(story.rules.harms.by_kind.values())
         prevents = prevented(self.source, harms, cause, until, traffic)
         return Incident(
