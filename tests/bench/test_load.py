@@ -33,7 +33,7 @@ def chunked(*parts: bytes) -> bytes:
 def serving(*answers: Sequence[bytes]) -> Iterator[int]:
     """One connection after the other gets its pieces, in separate sends, then is closed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(10)
+        listener.settimeout(60)
 
         def serve() -> None:
             for pieces in answers:

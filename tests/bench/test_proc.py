@@ -61,7 +61,7 @@ def test_memory_of_a_process_grows_with_what_it_holds() -> None:
         grown = proc.memory_bytes(child.pid) - before
         child.kill()
     assert 45_000_000 < grown < 60_000_000
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while proc.memory_bytes(child.pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert proc.memory_bytes(child.pid) == 0

@@ -75,17 +75,18 @@ def source(server: NameServer, host: str = NAME, port: int = 8000) -> DnsSource:
 async def test_each_address_is_a_replica_and_the_ttl_says_when_to_ask_again() -> None:
     zone = {(NAME, "A"): ["10.0.0.2", "10.0.0.1"], (NAME, "AAAA"): ["fd00::1"]}
     async with serving(NameServer(zone)) as server:
+        began = trio.current_time()
         async with watched(source(server)) as told:
             await told.lists("10.0.0.1:8000", "10.0.0.2:8000")
-            assert server.asked == ["A"]
+            assert set(server.asked) == {"A"}
             zone[NAME, "A"] = ["10.0.0.3"]
-            began = trio.current_time()
             server.ttl_s = 100
             await told.lists("10.0.0.3:8000")
-            assert trio.current_time() - began > 0.5
+            assert trio.current_time() - began >= 0.9
             zone[NAME, "A"] = ["10.0.0.4"]
+            asked = [*server.asked]
             await trio.sleep(1.5)
-            assert server.asked == ["A", "A"]
+            assert server.asked == asked
     assert [one.url for one in told.now or ()] == ["http://10.0.0.3:8000"]
 
 

@@ -38,7 +38,7 @@ class Told:
         return sorted(one.name for one in self.now or ())
 
     async def _until(self, check: Callable[[], bool], wanted: object) -> None:
-        deadline = trio.current_time() + 8
+        deadline = trio.current_time() + 40
         while not check():
             assert trio.current_time() < deadline, (wanted, self.now, self.outages[-3:])
             await trio.sleep(0.01)

@@ -73,9 +73,7 @@ async def test_random_cancels_leak_no_slot_no_socket_and_no_task() -> None:
         await trio.sleep(0.2)
         files, tasks = open_files(), living_tasks()
         await some(CANCELS)
-        await eventually(
-            lambda: at_rest() and open_files() <= files and living_tasks() <= tasks, 10
-        )
+        await eventually(lambda: at_rest() and open_files() <= files and living_tasks() <= tasks)
         outcomes = {one.outcome for one in await rig.events(e.Released)}
         assert {"client_gone", "ok"} <= outcomes
         assert (await rig.ask()).status == 200

@@ -106,25 +106,25 @@ async def test_a_body_under_head_spoils_the_connection() -> None:
 
 
 async def test_each_step_is_what_one_receive_brought() -> None:
-    step = trio.Event()
+    taken = [trio.Event(), trio.Event(), trio.Event()]
 
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.send(CHUNKED)
         await peer.send(b"3\r\none\r\n3\r\ntwo\r\n")
-        await step.wait()
+        await taken[0].wait()
         await peer.send(b"5\r\nth")
-        await trio.sleep(0.05)
+        await taken[1].wait()
         await peer.send(b"ree\r\n0\r\n\r\n")
         await peer.wait_gone()
 
     async with replica(script) as r, transport_to(r.url) as t:
         response = await t.handle_async_request(httpx.Request("GET", r.url))
         assert isinstance(response.stream, AsyncIterable)
-        parts = []
+        parts: list[bytes] = []
         async for part in response.stream:
+            taken[len(parts)].set()
             parts.append(part)
-            step.set()
         assert parts == [b"onetwo", b"th", b"ree"]
 
 
