@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tests.proxy.asker import Asker, asking
-from tests.proxy.serving import Recorder, Serving, client, serving
+from tests.proxy.serving import GET, Recorder, Serving, chunk, client, serving
+from trioroute.proxy.serving.asgi import Receive, Scope, Send
 from trioroute.proxy.serving.limits import ServerLimits
 
 LIMITS = ServerLimits(header_count=20, url_bytes=200)
@@ -102,3 +103,21 @@ async def test_lengths_that_differ_are_refused() -> None:
         await asker.read_whole(bad)
         assert asker.heads[bad][":status"] == "400"
         assert not app.scopes
+
+
+@pytest.mark.parametrize("status", [204, 200])
+async def test_an_answer_that_has_no_content_tells_no_length(status: int) -> None:
+    """RFC 9110 section 8.6: a replica may say so, it is not passed on."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"Content-Length", b"0")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await chunk(send, b"", more=False)
+
+    async with serving(app) as server, asking(server) as asker, client(server.port) as c:
+        stream = await asker.ask("/")
+        await asker.read_whole(stream)
+        assert asker.heads[stream][":status"] == str(status)
+        assert ("content-length" in asker.heads[stream]) == (status != 204)
+        await c.send(GET)
+        assert ("content-length" in (await c.head()).headers) == (status != 204)

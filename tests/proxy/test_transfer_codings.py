@@ -27,6 +27,9 @@ def answer(*codings: str) -> bytes:
         ("chunked, gzip",),
         ("chunked, chunked",),
         ("xchunked",),
+        ("identity",),
+        ("identity, chunked",),
+        ("",),
     ],
 )
 async def test_a_body_that_is_coded_for_the_transfer_is_never_passed_as_plain(

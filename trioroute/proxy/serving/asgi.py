@@ -23,3 +23,8 @@ def broken_on_purpose(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return error.split(BrokenEnding)[1] is None
     return isinstance(error, BrokenEnding)
+
+
+def tells_length(status: int) -> bool:
+    """Whether an answer may have a Content-Length: RFC 9110 section 8.6."""
+    return status >= 200 and status != 204

@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 import trio
 
-from trioroute.proxy.serving.asgi import Message
+from trioroute.proxy.serving.asgi import Message, tells_length
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.parser import RequestHead
 from trioroute.proxy.serving.refusal import Refusal
@@ -207,8 +207,8 @@ class Exchange:
         modern = self._request.http_version == "1.1"
         if status in (204, 304):
             self.bodiless = True
-            if status == 204:
-                self._left = None  # RFC 9110 section 8.6: no Content-Length on 204
+            if not tells_length(status):
+                self._left = None
         elif self._left is None:
             if not more and (size or not self.bodiless):
                 self._left = size

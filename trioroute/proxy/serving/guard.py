@@ -13,7 +13,15 @@ import attrs
 import h11
 import trio
 
-from trioroute.proxy.serving.asgi import ASGIApp, Message, Receive, Scope, Send, broken_on_purpose
+from trioroute.proxy.serving.asgi import (
+    ASGIApp,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    broken_on_purpose,
+    tells_length,
+)
 from trioroute.proxy.serving.chunked import too_large_body
 from trioroute.proxy.serving.gathering import Gathered
 from trioroute.proxy.serving.hangup import EXTENSION, Client
@@ -212,10 +220,13 @@ class GuardedExchange:
     async def send(self, message: Message) -> None:
         """Pass a message on, without headers that HTTP/2 forbids or hypercorn writes itself."""
         if message["type"] == "http.response.start":
+            dropped = self._dropped
+            if not tells_length(message["status"]):
+                dropped |= {b"content-length"}
             headers = [
                 (name.lower(), value)
                 for name, value in message.get("headers", ())
-                if name.lower() not in self._dropped
+                if name.lower() not in dropped
             ]
             if not any(name == b"date" for name, _ in headers):
                 headers.append(self._date)

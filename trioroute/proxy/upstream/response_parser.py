@@ -157,22 +157,9 @@ class ResponseParser:
             elif name == b"transfer-encoding":
                 codings += value.lower().split(b",")
         if codings:
-            self._framed = self._is_chunked(codings)
+            _check_codings(codings)
+            self._framed = True
         self.until_close = not self._framed
-
-    def _is_chunked(self, codings: list[bytes]) -> bool:
-        """Whether chunks frame the body. Raises ValueError for any other transfer coding.
-
-        RFC 9112 7.4: without a TE header, which this router never sends, a replica may use chunked
-        only. Passed on as plain, a body under ``gzip, chunked`` would be noise to the client.
-        """
-        named = [coding for coding in (coding.strip() for coding in codings) if coding]
-        if named == [b"identity"]:  # of RFC 2616; it means none
-            return False
-        if named != [b"chunked"]:
-            told = b", ".join(named).decode("latin-1")[:100]
-            raise ValueError(f"the transfer coding {told!r} was not asked for; only chunked may be")
-        return True
 
     def on_body(self, body: bytes) -> None:
         """Bytes of the body; after the end (a body under HEAD) they are excess."""
@@ -193,3 +180,16 @@ class ResponseParser:
 
     def _broken(self, what: str) -> UpstreamError:
         return UpstreamError("protocol", f"not a valid HTTP/1.1 response: {what}", sent=True)
+
+
+def _check_codings(codings: list[bytes]) -> None:
+    """Raises ValueError for any transfer coding but chunked.
+
+    RFC 9112 7.4: without a TE header, which this router never sends, a replica may use chunked
+    only. Passed on as plain, a body under ``gzip, chunked`` would be noise to the client. And
+    ``identity`` of RFC 2616 is none any more: some read a length beside it, others to the end.
+    """
+    named = [coding for coding in (coding.strip() for coding in codings) if coding]
+    if named != [b"chunked"]:
+        told = b", ".join(named).decode("latin-1")[:100]
+        raise ValueError(f"the transfer coding {told!r} was not asked for; only chunked may be")
