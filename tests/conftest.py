@@ -11,6 +11,7 @@ from pathlib import Path
 
 import certifi
 import httpx
+import hypothesis
 import pytest
 
 from tests.rig import MakeRig, Rig, settings
@@ -50,10 +51,18 @@ def _wait_longer_for_answers() -> None:
         setattr(shared, phase, 30.0)
 
 
+def _give_examples_their_time() -> None:
+    """Hypothesis fails a test for examples that come or run slowly; a busy machine is no fault."""
+    quiet = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile("here", deadline=None, suppress_health_check=quiet)
+    hypothesis.settings.load_profile("here")
+
+
 _trust_one_authority()
 _compile_once()
 _answer_ctrl_c()
 _wait_longer_for_answers()
+_give_examples_their_time()
 
 
 @pytest.hookimpl(trylast=True)

@@ -80,7 +80,7 @@ def refused_to_another(router: RouterProcess) -> str:
     return "".join(f"{answer.headers} {answer.text}" for answer in answers)
 
 
-@pytest.mark.timeout(180)  # a dozen commands, one after the other
+@pytest.mark.timeout(400)  # a dozen commands, one after the other
 def test_no_canary_is_in_anything_that_a_router_writes_or_shows(
     fleet: Fleet, tmp_path: Path
 ) -> None:

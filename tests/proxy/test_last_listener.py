@@ -8,6 +8,7 @@ import trio
 
 from tests.proxy import serving as speech
 from tests.proxy.serving import GET, RawClient, echo, serving
+from trioroute.proxy.serving import hub
 
 pytestmark = pytest.mark.usefixtures("either_way")
 
@@ -20,9 +21,10 @@ def _speaking(sock: socket.socket) -> RawClient:
     return RawClient(trio.SSLStream(stream, context, server_hostname="127.0.0.1"))
 
 
-async def test_who_connected_before_the_end_is_answered_and_who_comes_behind_it_is_refused() -> (
-    None
-):
+async def test_who_connected_before_the_end_is_answered_and_who_comes_behind_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hub, "FIRST_REQUEST_S", 4.0)  # twenty handshakes, both ends in this thread
     async with serving(echo) as server:
         with ExitStack() as stack:
             in_line = [
@@ -36,7 +38,7 @@ async def test_who_connected_before_the_end_is_answered_and_who_comes_behind_it_
                     nursery.start_soon(_ask, _speaking(sock))
         with pytest.raises(OSError):
             await trio.open_tcp_stream("127.0.0.1", server.port)
-        with trio.fail_after(5):
+        with trio.fail_after(20):
             await server.stopped.wait()
 
 
