@@ -24,6 +24,8 @@ def test_no_change_is_the_same_settings() -> None:
     "key, value, message",
     [
         ("policy.slack.sesion", "4", "the nearest is policy.slack.session"),
+        ("policy.slak", "3", "the nearest is policy.slack."),
+        ("policy.slack", "3", "its keys are policy.slack.session and policy.slack.prefix"),
         ("policy.slack.session", "four", "is not a whole number"),
         ("policy.slack.session", True, "is not a whole number"),
         ("policy.name", "magic", "is not one of the choices"),

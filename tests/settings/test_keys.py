@@ -223,15 +223,17 @@ def test_every_key_outside_replica_has_a_variable_of_its_own() -> None:
         ("scrape.intervall", "scrape.interval"),
         ("server.listn", "server.listen"),
         ("policy.slack.sesion", "policy.slack.session"),
-        ("scrap", "scrape"),
-        ("replicas", "replica"),
+        ("scrap", "scrape.timeout"),
+        ("replicas", "replica.url"),
+        ("policy.slak", "policy.slack.prefix"),
         ("interval", "scrape.interval"),
         ("server.cooldown", "eject.cooldown"),
-        ("discovery.k8s-kubernetes", "discovery.kubernetes"),
+        ("discovery.k8s-kubernetes", "discovery.kubernetes.port"),
     ],
 )
 def test_the_nearest_key_is_the_one_that_was_meant(written: str, meant: str) -> None:
     assert nearest(written, KNOWN_KEYS) == meant
+    assert meant in KNOWN_KEYS, "never a section"
 
 
 ODD = [

@@ -110,11 +110,10 @@ def test_zero_switches_a_limit_off(tmp_path: Path) -> None:
     "line, key, near",
     [
         ("[scrape]\nintervall = 1", "scrape.intervall", "scrape.interval"),
-        ("[scrap]\ninterval = 1", "scrap", "scrape"),
         ("interval = 1", "interval", "scrape.interval"),
         ("[policy.slack]\nsesion = 1", "policy.slack.sesion", "policy.slack.session"),
         ('"scrape.interval" = 1', '"scrape.interval"', "scrape.interval"),
-        ("[discovery.consul]\nurl = 1", "discovery.consul", "discovery."),
+        ("[discovery.consul]\nurl = 1", "discovery.consul", "[discovery."),
         ('[[replica]]\nurl = "http://a"\nmodel = "m"', "replica[0].model", "replica.models"),
     ],
 )
@@ -123,9 +122,15 @@ def test_an_unknown_key_names_the_nearest_known_one(
 ) -> None:
     found = problem(tmp_path, line)
     assert found.key == key
-    assert found.message.startswith("is not a known key")
+    assert found.message.startswith("is not a known")
     assert found.remedy.startswith(f"the nearest is {near}")
     assert found.value == ""
+
+
+def test_a_misspelt_section_of_the_file_names_the_nearest_section(tmp_path: Path) -> None:
+    found = problem(tmp_path, "[scrap]\ninterval = 1")
+    assert (found.key, found.message) == ("scrap", "is not a known section")
+    assert found.remedy == "the nearest is [scrape]"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +139,7 @@ def test_an_unknown_key_names_the_nearest_known_one(
 def test_a_section_that_is_a_value_is_refused(tmp_path: Path, line: str, key: str) -> None:
     found = problem(tmp_path, line)
     assert (found.key, found.message) == (key, "is a section, not a key")
-    assert found.remedy == f"write [{key}]"
+    assert found.remedy.startswith(f"write [{key}]: its keys are {key}.")
 
 
 def test_everything_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:

@@ -111,6 +111,19 @@ def test_an_unknown_variable_names_the_nearest_without_its_value(variable: str, 
     assert "hunter2" not in str(found)
 
 
+@pytest.mark.parametrize(
+    "variable, told",
+    [
+        ("TRIOROUTE_X", "is not a known variable; no key is near to it: unset it"),
+        ("TRIOROUTE_POLICY_SLACK", "is the section policy.slack, not a key; its keys are policy."),
+    ],
+)
+def test_a_variable_that_nothing_is_near_to_is_not_told_any_key(variable: str, told: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(None, environ={variable: "hunter2"})
+    assert told in str(caught.value)
+
+
 def test_a_variable_names_the_file_unless_the_command_line_does(tmp_path: Path) -> None:
     named, other = tmp_path / "named.toml", tmp_path / "other.toml"
     named.write_text("[scrape]\nstale_after = 5\n", encoding="utf-8")

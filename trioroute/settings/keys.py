@@ -32,6 +32,9 @@ class KeyInfo:
 
 Row = tuple[str, Kind, str, str]
 
+KEYS_SHOWN = 12
+"""Keys of a section that are named."""
+
 
 def section(name: str, *rows: Row) -> tuple[KeyInfo, ...]:
     """The keys of a section, each with the field it is kept in."""
@@ -55,17 +58,35 @@ def sections_of(known: Mapping[str, KeyInfo]) -> frozenset[str]:
 
 
 def nearest(key: str, known: Mapping[str, KeyInfo]) -> str:
-    """The known key or section a user most likely meant: a neighbour spelt alike, then the same
-    name in another section, then the most alike of all."""
-    everything = sorted({*known, *sections_of(known)})
+    """The known key a user most likely meant: a neighbour spelt alike, then the same name in
+    another section, then the most alike of a section spelt alike, then of all."""
+    everything = sorted(known)
     section_name, _, name = key.rpartition(".")
     siblings = {word.rpartition(".")[2]: word for word in everything if _in(word, section_name)}
     close = difflib.get_close_matches(name, sorted(siblings), n=1, cutoff=0.7)
     if close:
         return siblings[close[0]]
+    section_meant = nearest_section(key, known)
+    inside = [word for word in everything if section_meant and word.startswith(f"{section_meant}.")]
     elsewhere = [word for word in everything if word.rpartition(".")[2] == name]
-    alike = difflib.get_close_matches(key, elsewhere or everything, n=1, cutoff=0.0)
+    alike = difflib.get_close_matches(key, elsewhere or inside or everything, n=1, cutoff=0.0)
     return alike[0]
+
+
+def nearest_section(key: str, known: Mapping[str, KeyInfo]) -> str | None:
+    """The section that is spelt alike; None: there is none."""
+    close = difflib.get_close_matches(key, sorted(sections_of(known)), n=1, cutoff=0.7)
+    return close[0] if close else None
+
+
+def keys_in(section_name: str, known: Mapping[str, KeyInfo]) -> str:
+    """``its keys are policy.slack.session and policy.slack.prefix``: of many the first ones."""
+    inside = [word for word in known if word.startswith(f"{section_name}.")]
+    if len(inside) == 1:
+        return f"its key is {inside[0]}"
+    if len(inside) > KEYS_SHOWN:
+        return f"its keys are {', '.join(inside[:KEYS_SHOWN])} and {len(inside) - KEYS_SHOWN} more"
+    return f"its keys are {', '.join(inside[:-1])} and {inside[-1]}"
 
 
 def _in(word: str, section_name: str) -> bool:

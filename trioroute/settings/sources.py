@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 
 from trioroute.settings.errors import Problem, shown
-from trioroute.settings.keys import nearest, sections_of
+from trioroute.settings.keys import keys_in, nearest, nearest_section, sections_of
 from trioroute.settings.known import BY_VARIABLE, KNOWN_KEYS
 
 COMMAND_LINE = "command line"
@@ -23,6 +23,7 @@ ADMIN_TOKEN_VARIABLE = "TRIOROUTE_ADMIN_TOKEN"
 _PREFIX = "TRIOROUTE_"
 _MOST_BYTES = 1 << 20
 _SECTIONS = sections_of(KNOWN_KEYS)
+_A_SECTION = "is a section, not a key"
 
 # Kubernetes puts the address of every service into every pod, so a service called "trioroute" or
 # "trioroute-admin" brings these. Only "PORT" could be meant by a person; theirs is no tcp:// URL.
@@ -85,16 +86,20 @@ def _walk(place: str, above: str, tables: Mapping[str, object]) -> Iterator[Give
             yield Problem(place, shown(name), "", why, f"the nearest is {nearest(key, KNOWN_KEYS)}")
         elif key in KNOWN_KEYS or key == "replica":
             yield Given(place, key, value)
-        elif key not in _SECTIONS:
-            yield unknown(place, key)
-        elif isinstance(value, dict):
+        elif key in _SECTIONS and isinstance(value, dict):
             yield from _walk(place, key, value)
+        elif isinstance(value, dict) and (near := nearest_section(key, KNOWN_KEYS)) is not None:
+            yield Problem(place, key, "", "is not a known section", f"the nearest is [{near}]")
+        elif key in _SECTIONS:
+            yield Problem(place, key, "", _A_SECTION, f"write [{key}]: {keys_in(key, KNOWN_KEYS)}")
         else:
-            yield Problem(place, key, "", "is a section, not a key", f"write [{key}]")
+            yield unknown(place, key)
 
 
 def unknown(place: str, key: str) -> Problem:
     """The value is not shown: it may be a secret under a misspelt key."""
+    if key in _SECTIONS and key != "replica":  # whose keys belong to one of them
+        return Problem(place, key, "", _A_SECTION, keys_in(key, KNOWN_KEYS))
     return Problem(
         place, key, "", "is not a known key", f"the nearest is {nearest(key, KNOWN_KEYS)}"
     )
@@ -137,9 +142,23 @@ def _is_service_link(variable: str, text: str) -> bool:
 
 
 def _unknown_variable(variable: str) -> Problem:
-    known = [*BY_VARIABLE, REPLICAS_VARIABLE, CONFIG_VARIABLE]
-    (near,) = difflib.get_close_matches(variable, known, n=1, cutoff=0.0)
-    return Problem(variable, "", "", "is not a known variable", f"the nearest is {near}")
+    name = variable.removeprefix(_PREFIX)
+    for section_name in _SECTIONS - {"replica"}:
+        if name == section_name.upper().replace(".", "_"):
+            inside = keys_in(section_name, KNOWN_KEYS)
+            why = f"is the section {section_name}, not a key"
+            return Problem(variable, "", "", why, f"{inside}; the variable of a.b is {_PREFIX}A_B")
+    known = [word.removeprefix(_PREFIX) for word in (*BY_VARIABLE, REPLICAS_VARIABLE)]
+    known.append(CONFIG_VARIABLE.removeprefix(_PREFIX))
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    remedy = f"the nearest is {_PREFIX}{close[0]}" if close else _NOTHING_NEAR
+    return Problem(variable, "", "", "is not a known variable", remedy)
+
+
+_NOTHING_NEAR = (
+    f"no key is near to it: unset it, or name it otherwise; {_PREFIX}SCRAPE_INTERVAL is that of "
+    "scrape.interval"
+)
 
 
 def from_overrides(
