@@ -19,8 +19,8 @@ from trioroute.replay.incident import Incident, tell_incident
 from trioroute.replay.incident.bins import bin_of, edge_of
 from trioroute.replay.incident.course import PHASES_MAX, Course
 from trioroute.replay.incident.groups import GROUPS_MAX
+from trioroute.replay.incident.steps import STEPS
 from trioroute.replay.incident.told import Hit
-from trioroute.replay.incident.traffic import STEPS
 from trioroute.replay.read import NotFound, Source
 from trioroute.replay.what_if import take_again
 from trioroute.replay.window import Window

@@ -65,11 +65,14 @@ def plots_of(told: Incident) -> list[tuple[str, str]]:
 
 
 def replicas_of(told: Incident) -> list[str]:
-    """Those with most traffic, in the configuration's order; more than have colours are others."""
+    """Those with most traffic, or any request in flight, in the configuration's order; more than
+    have colours are others."""
     count: dict[str, int] = {}
     for step in told.steps:
         for name, number in step.dispatches.items():
             count[name] = count.get(name, 0) + number
+        for name in step.in_flight:
+            count.setdefault(name, 0)
     most = sorted(count, key=lambda name: (-count[name], name))[:REPLICAS_MAX]
     order = list(dict.fromkeys(lane.replica for lane in told.lanes))
     return sorted(most, key=lambda name: (order.index(name) if name in order else len(order), name))

@@ -13,13 +13,11 @@ from trioroute.replay.incident.groups import GROUPS_MAX, REST, Group
 from trioroute.replay.incident.hurt import SERVICE, Hurt
 from trioroute.replay.incident.limbo import Limbo, Lost, Place
 from trioroute.replay.incident.slow import Speeds
+from trioroute.replay.incident.steps import Steps
 from trioroute.replay.incident.told import TimeStep
 from trioroute.replay.pace import pace_of
 from trioroute.replay.plain import UNKNOWN, Ended, Flight, Run, Send, Who, send_of
 from trioroute.replay.words import NOT_FAILED
-
-STEPS = 120
-"""Steps of time that a span is cut into, for its plots."""
 
 LOST = "every attempt failed"
 """How a request ended that failed in all its attempts and was not refused."""
@@ -29,17 +27,13 @@ ANSWERED = frozenset({"ok", "client_error"})
 
 
 @attrs.define
-class Traffic:
+class Traffic(Steps):
     """Counts by step of time and by model and key. ``flights`` are by router and dispatch; those
     ``again`` are second attempts or later. No first byte came later than ``latest_ms``."""
 
-    from_ms: int
-    step_ms: int
-    steps: list[TimeStep]
     groups: dict[Who, Group] = attrs.field(factory=dict)
     flights: defaultdict[str, dict[int, Flight]] = attrs.field(factory=lambda: defaultdict(dict))
     again: defaultdict[str, set[int]] = attrs.field(factory=lambda: defaultdict(set))
-    in_flight: Counter[str] = attrs.field(factory=Counter)
     limbo: Limbo = attrs.field(factory=Limbo)
     endings: Counter[str] = attrs.field(factory=Counter)
     refusals: Counter[str] = attrs.field(factory=Counter)
@@ -52,10 +46,6 @@ class Traffic:
 
     def __attrs_post_init__(self) -> None:
         self.speeds = Speeds(self.from_ms)
-
-    def step(self, at_ms: int) -> TimeStep:
-        place = (at_ms - self.from_ms) // self.step_ms
-        return self.steps[min(max(place, 0), len(self.steps) - 1)]
 
     def group(self, who: Who) -> Group:
         known = self.groups.get(who)
@@ -76,7 +66,7 @@ class Traffic:
 
     def sent(self, place: Place, at_ms: int, send: Send, request_id: str) -> tuple[TimeStep, Group]:
         """Count what every dispatch counts for."""
-        replica, step, group = send[0], self.step(at_ms), self.group(send[1])
+        replica, step, group = send[0], self.enter(at_ms), self.group(send[1])
         self.flights[place[0]][place[1]] = (send, request_id)
         running = self.in_flight[replica] = self.in_flight[replica] + 1
         step.dispatches[replica] = step.dispatches.get(replica, 0) + 1
@@ -99,7 +89,7 @@ class Traffic:
         sends = map(run.sends.__getitem__, begun.codes)
         flights.update(zip(begun.numbers, zip(sends, begun.ids, strict=True), strict=True))
         found = [flights.pop(number, None) for number in ended.dispatches]
-        self._count_running(run, found)
+        self.count_running(run, found)
         landed = [flight for flight in found if flight is not None]
         if landed:
             self.endings["ok"] += len(landed)
@@ -109,31 +99,6 @@ class Traffic:
                 for who in self.delays.late_in(run.stream, found, ended):
                     self.group(who).delayed += 1
         return {send[0] for send, _ in landed} & watched if watched else set()
-
-    def _count_running(self, run: Run, found: list[Flight | None]) -> None:
-        """Count dispatches and what was in flight by step of time; ``found`` ended in the run."""
-        in_flight, begun, step_ends = self.in_flight, run.begun, -1
-        names = [send[0] for send in run.sends]
-        ends = zip((*run.ended.versions, run.last + 1), (*found, None), strict=True)
-        version, flight = next(ends)
-        for number, at_ms, code in zip(begun.numbers, begun.times, begun.codes, strict=True):
-            while version < number:
-                if flight is not None:
-                    in_flight[flight[0][0]] -= 1
-                version, flight = next(ends)
-            if at_ms >= step_ends:
-                step = self.step(at_ms)
-                step_ends = step.at_ms + self.step_ms
-                dispatches, most = step.dispatches, step.in_flight
-            replica = names[code]
-            running = in_flight[replica] = in_flight[replica] + 1
-            dispatches[replica] = dispatches.get(replica, 0) + 1
-            if running > most.get(replica, 0):
-                most[replica] = running
-        while version <= run.last:
-            if flight is not None:
-                in_flight[flight[0][0]] -= 1
-            version, flight = next(ends)
 
     def dispatch(self, stream: str, number: int, at_ms: int, event: Dispatched) -> None:
         place = (stream, number)
@@ -156,16 +121,17 @@ class Traffic:
             self.again[place[0]].discard(place[1])
             self.group(who).rescued += 1
 
-    def _land(self, place: Place) -> Flight | None:
+    def _land(self, place: Place, at_ms: int) -> Flight | None:
         found = self.flights[place[0]].pop(place[1], None)
         if found is not None:
+            self.enter(at_ms)
             self.in_flight[found[0][0]] -= 1
         return found
 
     def fail(self, stream: str, at_ms: int, event: Failed, row: str = "") -> None:
         """An attempt: its request fails unless it is dispatched or refused after it."""
         place = (stream, event.dispatch)
-        flight = self._land(place)
+        flight = self._land(place, at_ms)
         if flight is None:
             return
         self.again[stream].discard(event.dispatch)
@@ -189,7 +155,7 @@ class Traffic:
 
     def release(self, stream: str, at_ms: int, event: Released) -> None:
         place = (stream, event.dispatch)
-        flight = self._land(place)
+        flight = self._land(place, at_ms)
         if flight is None:
             return
         (replica, who, *_), request_id = flight
@@ -214,7 +180,7 @@ class Traffic:
     def answered(self, place: Place, row: Ended) -> None:
         """A release that is ``ok``."""
         _, at_ms, dispatch, ttfb_ms, took_ms, pace = row
-        flight = self._land(place)
+        flight = self._land(place, at_ms)
         if flight is not None:
             who = flight[0][1]
             self.endings["ok"] += 1
@@ -237,7 +203,7 @@ class Traffic:
         between = f" between {clock_time(since_ms)} and this restart" if since_ms else ""
         for number in event.dispatches:
             place = (stream, number)
-            flight = self._land(place)
+            flight = self._land(place, at_ms)
             self.again[stream].discard(number)
             if flight is not None and place not in self.limbo.answered:
                 (replica, who, *_), request_id = flight
@@ -295,6 +261,7 @@ class Traffic:
         return sum(map(len, self.flights.values())) - len(self.limbo.answered)
 
     def finish(self) -> None:
+        self.enter(self.from_ms + len(self.steps) * self.step_ms)
         for lost in self.limbo.failed.values():
             self._lost(lost)
         self.speeds.finish()

@@ -19,9 +19,10 @@ from trioroute.replay.incident.prevention import prevented
 from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.router import Router
 from trioroute.replay.incident.running import release_before, running_of
+from trioroute.replay.incident.steps import STEPS
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Hit, Incident, RouterSeen, TimeStep
-from trioroute.replay.incident.traffic import STEPS, Traffic
+from trioroute.replay.incident.traffic import Traffic
 from trioroute.replay.log_end import LogEnd, log_end
 from trioroute.replay.plain import Run
 from trioroute.replay.read import CannotRead, NotFound, Past, Source, decision_name, router_of
