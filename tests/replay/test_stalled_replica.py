@@ -5,11 +5,12 @@ import pytest
 from tests.observe.rig import ListLog
 from tests.replay.prevented import told_of
 from tests.replay.rig import source_of
+from tests.replay.test_incident_phases import refuse
 from tests.rig import BEGIN_MS, Flown, Rig
 from trioroute.cli.replica import _show
 from trioroute.observe import view
 from trioroute.replay.incident import tell_incident
-from trioroute.replay.incident.course import STILL
+from trioroute.replay.incident.course import OVERLOAD, STILL
 from trioroute.replay.incident.lines import blocks_of
 from trioroute.replay.replica import tell_replica
 from trioroute.replay.within import Within
@@ -48,6 +49,28 @@ def test_an_incident_has_the_phase_and_the_cause_with_the_requests_that_stand_st
     (prevention,) = [one for one in told.prevention if one.harm == "cause"]
     assert "eject.stall_after" in prevention.text
     assert "nothing happened" not in str([block.said for block in blocks_of(told)])
+
+
+def test_a_stall_is_told_from_when_tokens_stood_still_though_an_overload_lies_between() -> None:
+    rig = Rig().live("a", "b")
+    rig.pass_s(5)
+    flown = rig.go()
+    while flown.replica != "a":
+        rig.finish(flown)
+        flown = rig.go()
+    rig.scrape(a=rig.reading("a", 1, 0, tokens=100), b=(0, 0))
+    since_ms = rig.at_ms
+    rig.pass_s(30)
+    refused_ms = rig.at_ms
+    refuse(rig)
+    rig.calm(45)
+    rig.finish(flown, ttfb_ms=20, duration_ms=75_000)
+    told = told_of(rig)
+    named = [(one.name, one.from_ms) for one in told.phases]
+    at = named.index((STILL, since_ms))
+    assert [name for name, _ in named[at : at + 3]] == [STILL, OVERLOAD, STILL]
+    assert told.phases[at].to_ms == refused_ms
+    assert "normal" not in [one.name for one in told.phases if one.from_ms >= since_ms]
 
 
 def test_a_span_that_begins_in_a_stall_says_so() -> None:

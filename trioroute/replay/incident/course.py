@@ -105,6 +105,21 @@ class Course:
             kept.append(Phase(name=name, from_ms=from_ms, to_ms=to_ms, why=why))
         self.done = kept
 
+    def was_still(self, from_ms: int, why: str) -> None:
+        """What was taken for normal since then was not: an engine had stopped generating."""
+        done = list[Phase]()
+        for one in self.done:
+            if one.name != NORMAL or one.to_ms <= from_ms:
+                done.append(one)
+                continue
+            if one.from_ms < from_ms:
+                done.append(attrs.evolve(one, to_ms=from_ms))
+            still_ms = max(one.from_ms, from_ms)
+            done.append(Phase(name=STILL, from_ms=still_ms, to_ms=one.to_ms, why=why))
+        self.done = done
+        if self.name == NORMAL:
+            self.turn(max(from_ms, self.since_ms), STILL, why)
+
     def finish(self, at_ms: int) -> tuple[Phase, ...]:
         self._close(max(at_ms, self.since_ms))
         return tuple(self.done)
@@ -223,10 +238,14 @@ def phase_of(state: State, struck: Iterable[str]) -> tuple[str, str]:
         return "reduced capacity", ", ".join(words)
     still = stalled_in(state)
     if still:
-        return STILL, f"{_names(still)}: requests run there and no token comes (RULES 6.10)"
+        return STILL, still_words(still)
     if probing:
         return "recovery", f"{_names(probing)} PROBING"
     return NORMAL, ""
+
+
+def still_words(names: list[str]) -> str:
+    return f"{_names(names)}: requests run there and no token comes (RULES 6.10)"
 
 
 def _ejected(state: State, name: str) -> str:

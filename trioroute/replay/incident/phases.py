@@ -12,6 +12,7 @@ from trioroute.replay.incident.course import (
     outage_of,
     phase_of,
     stalled_in,
+    still_words,
 )
 from trioroute.replay.incident.evidence import cause_of, loads_of
 from trioroute.replay.incident.requests import Requests
@@ -91,6 +92,16 @@ class Phases:
             at_ms = max(at_ms, after_ms)
             self.course.turn(at_ms if until_ms is None else min(at_ms, until_ms), name, why)
 
+    def stood_still(self, replica: str, since_ms: int) -> None:
+        """It is found now that an engine stopped generating then: what was normal since was not."""
+        if replica in stalled_in(self.state):
+            why = still_words([replica])
+            self.course.was_still(since_ms, why)
+            self.room.then = [
+                (at_ms, STILL, why) if name == NORMAL and at_ms >= since_ms else (at_ms, name, told)
+                for at_ms, name, told in self.room.then
+            ]
+
     def turn(self, at_ms: int) -> None:
         name, why = self._phase(at_ms)
         if self.room.then and name != OUTAGE:
@@ -100,8 +111,6 @@ class Phases:
         waits = name == OVERLOAD
         if waits:
             at_ms = self.room.since_ms
-        if name == STILL and self.course.name == NORMAL:  # it stood still before it was found to
-            at_ms = min(self.state.health[one].moved_ms for one in stalled_in(self.state))
         if self.course.turn(at_ms, name, why) and waits:
             evidence = self.room.queues
             self._short(at_ms, evidence[0].place, f"overload: {why}", evidence, waits=True)

@@ -206,6 +206,8 @@ class Router:
         """Engines that stopped generating, or went on: no event says so, the scrapes do."""
         for stall in self.stalls.look(self.state):
             line = self._say(record, f"{stall.replica}: {stall.words()}")
+            if not stall.over:
+                self.phases.stood_still(stall.replica, stall.since_ms)
             if not stall.over and standing_of(self.state, stall.replica) != "EJECTED":
                 flights = self.traffic.flights[self.stream]
                 models = models_of(self.state, stall.replica)
