@@ -161,8 +161,8 @@ def test_refusals_for_want_of_room_show_who_was_there() -> None:
     cause = cause_of(rig)
     assert cause.kind == "change"
     assert cause.text == (
-        "a: left the fleet; 2 s later overload: requests were refused: no replica could take them "
-        "(no_healthy_instances)"
+        "a: left the fleet; 2 s later overload: requests for m were refused: no replica could take "
+        "them (no_healthy_instances)"
     )
     rig = Rig().live("a")
     rig.go()

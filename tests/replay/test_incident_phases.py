@@ -162,6 +162,38 @@ def test_an_outage_tells_who_was_served_in_it_all_the_same(before: bool) -> None
     )
 
 
+def test_a_request_that_was_tried_twice_in_an_outage_is_counted_once() -> None:
+    rig = Rig().live("a", "b")
+    rig.pass_s(1).eject("a")
+    rig.eject("b")
+    rig.pass_s(1)
+    for answered in (True, False, True):
+        first = rig.go()
+        rig.fail(first)
+        again = rig.retry(first)
+        assert isinstance(again, Flown)
+        rig.finish(again, "ok" if answered else "upstream_error")
+    phase = told_of(rig).phases[-1]
+    assert "3 requests sent there all the same (RULES 4 step 5), 2 of them answered" in phase.why
+
+
+def test_an_overload_names_the_models_that_were_refused_and_shows_only_who_serves_them() -> None:
+    rig = Rig().live("a", "b")
+    rig.live("x", models=("other",))
+    rig.pass_s(1)
+    refuse(rig)
+    rig.pass_s(1)
+    rig.do(Refuse(at_ms=rig.at_ms, request_id="q", code="overloaded", model="other"))
+    rig.pass_s(20).use()
+    told = told_of(rig)
+    (phase,) = [one for one in told.phases if one.name == "overload"]
+    assert phase.why.startswith("requests for m were refused: there was no room for them")
+    cause = told.first_cause
+    assert cause is not None
+    assert cause.text.startswith("overload: requests for m were refused")
+    assert [line.text.split()[0] for line in cause.evidence] == ["a", "b"]
+
+
 def test_where_most_requests_fail_it_is_not_normal() -> None:
     """Both replicas are frozen and nobody is ejected: each request runs into its limit."""
     rig = Rig().live("a", "b")

@@ -10,20 +10,30 @@ from trioroute.replay.words import plural
 
 RUNNING_MAX = 10_000
 
+SENT_MAX = 10_000
+"""Dispatches that are kept so that a later one of the same request is not counted again."""
+
 
 @attrs.define
 class Anyway:
-    """``running`` holds, by dispatch, when the outage began in which it was sent; ``counts`` by
-    the same how many were sent and answered."""
+    """``running`` and ``sent`` hold, by dispatch, when the outage began in which it was sent;
+    ``counts`` by the same how many requests were sent and answered."""
 
     running: dict[int, int] = attrs.field(factory=dict)
+    sent: dict[int, int] = attrs.field(factory=dict)
     counts: dict[int, tuple[int, int]] = attrs.field(factory=dict)
 
-    def send(self, number: int, since_ms: int) -> None:
-        if len(self.running) < RUNNING_MAX:
-            self.running[number] = since_ms
-            sent, answered = self.counts.get(since_ms, (0, 0))
-            self.counts[since_ms] = (sent + 1, answered)
+    def send(self, number: int, since_ms: int, earlier: Iterable[int]) -> None:
+        """``earlier`` are the request's dispatches before: it is counted once an outage."""
+        if len(self.running) >= RUNNING_MAX:
+            return
+        self.running[number] = since_ms
+        again = any(self.sent.get(one) == since_ms for one in earlier)
+        self.sent[number] = since_ms
+        if len(self.sent) > SENT_MAX:
+            del self.sent[next(iter(self.sent))]
+        sent, answered = self.counts.get(since_ms, (0, 0))
+        self.counts[since_ms] = (sent + (not again), answered)
 
     def end(self, number: int, *, well: bool) -> None:
         since_ms = self.running.pop(number, None)

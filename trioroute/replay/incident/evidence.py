@@ -79,11 +79,17 @@ def cause_of(
 
 
 def loads_of(
-    state: State, in_flight: Mapping[str, int], at_ms: int, place: str
+    state: State,
+    in_flight: Mapping[str, int],
+    at_ms: int,
+    place: str,
+    model: str | None = None,
 ) -> tuple[Line, ...]:
-    """What each replica was and ran at a moment: the evidence of a shortage."""
+    """What each replica was and ran at a moment: the evidence of a shortage. ``model``: only those
+    of its pool, if it has any."""
+    pool = [one.name for one in state.fleet.pool(model)] if model is not None else []
     lines = []
-    for name in list(state.fleet.replicas)[:LOADS_MAX]:
+    for name in (pool or list(state.fleet.replicas))[:LOADS_MAX]:
         last = state.load.of(name).last
         own = f"{in_flight.get(name, 0)} of this router's in flight"
         known = last is not None and last.running is not None

@@ -56,7 +56,8 @@ class Phases:
             return
         anew = not self.room.full_until_ms
         self.room.refuse(at_ms, code, model)
-        loads = loads_of(self.state, self.traffic.in_flight, at_ms, place) if anew else ()
+        in_flight = self.traffic.in_flight
+        loads = loads_of(self.state, in_flight, at_ms, place, model) if anew else ()
         name, why = self._phase(at_ms)
         if name == OUTAGE:
             self.turn(at_ms)
@@ -68,10 +69,10 @@ class Phases:
         if self.course.turn(at_ms, OVERLOAD, said) and anew:
             self._short(at_ms, place, f"overload: {said}", loads)
 
-    def fell_back(self, number: int) -> None:
+    def fell_back(self, number: int, earlier: tuple[int, ...]) -> None:
         """A request was sent to a replica that is out of traffic, for want of another one."""
         if self.course.name == OUTAGE:
-            self.requests.anyway.send(number, self.course.since_ms)
+            self.requests.anyway.send(number, self.course.since_ms, earlier)
 
     def finish(self, to_ms: int) -> tuple[Phase, ...]:
         self.had_room(to_ms)

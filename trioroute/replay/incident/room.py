@@ -16,6 +16,9 @@ single scrape that finds a queue everywhere is not."""
 THEN_MAX = 100
 """Turns of a phase that are kept until it is known whether refusals go on."""
 
+MODELS_MAX = 5
+"""Models of one overload that are named."""
+
 REFUSED = {
     "overloaded": "there was no room for them",
     "no_healthy_instances": "no replica could take them",
@@ -26,7 +29,7 @@ REFUSED = {
 @attrs.define
 class Room:
     """``refused`` is the code of the last refusal, and ``model`` what it asked for; until
-    ``full_until_ms`` a further one is of the same overload. ``then``: what it was since the last
+    ``full_until_ms`` a further one is of the same overload, which refused requests for ``models``. ``then``: what it was since the last
     one, if that was the last of an overload; empty: there is none. ``queues`` is what the replicas
     said when they all began to queue, at ``since_ms``."""
 
@@ -34,12 +37,17 @@ class Room:
     then: list[tuple[int, str, str]] = attrs.field(factory=list)
     refused: str = ""
     model: str | None = None
+    models: dict[str, None] = attrs.field(factory=dict)
     waits: str | None = None
     since_ms: int = 0
     until_ms: int = 0
     queues: tuple[Line, ...] = ()
 
     def refuse(self, at_ms: int, code: str, model: str | None) -> None:
+        if not self.full_until_ms:
+            self.models.clear()
+        if model is not None and len(self.models) < MODELS_MAX:
+            self.models[model] = None
         self.full_until_ms = at_ms + OVERLOAD_LASTS_MS
         self.refused, self.model = code, model
 
@@ -67,7 +75,8 @@ class Room:
             yield self.until_ms
 
     def refusals(self) -> str:
-        return f"requests were refused: {REFUSED[self.refused]} ({self.refused})"
+        whose = f" for {', '.join(self.models)}" if self.models else ""
+        return f"requests{whose} were refused: {REFUSED[self.refused]} ({self.refused})"
 
     def goes_on(self, at_ms: int, name: str, why: str) -> None:
         """What it is from ``at_ms`` on, unless refusals go on."""

@@ -131,7 +131,7 @@ class Router:
     def _dispatched(self, record: Record, event: e.Dispatched) -> None:
         self.requests.dispatched(record, event)
         if event.reason == "fallback":
-            self.phases.fell_back(record.version)
+            self.phases.fell_back(record.version, event.earlier)
 
     def _failed(self, record: Record, event: e.Failed) -> None:
         if self.requests.failed(record.at_ms, self.place(record), event):
