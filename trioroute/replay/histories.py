@@ -181,8 +181,11 @@ def present_replica(console: Console, told: ReplicaTold) -> None:
     say(console, f"endings     {_counts(told.endings)}")
     say(console, f"times       {_times(told.times)}")
     console.print()
-    _left_out(console, told.left_out)
-    console.print(_lines(told.history))
+    if told.history:
+        _left_out(console, told.left_out)
+        console.print(_lines(told.history))
+    else:
+        say(console, "history     none: nothing happened to it in this time")
 
 
 def _times(told: ReplicaTimes) -> str:

@@ -17,7 +17,7 @@ from trioroute.replay.read import ENDINGS, NotFound, Source, decision_name
 from trioroute.replay.stalled import StalledOf, states_before
 from trioroute.replay.told import Line, ReplicaTold
 from trioroute.replay.within import ALL, Within
-from trioroute.replay.words import health_words
+from trioroute.replay.words import BusySpells, health_words
 
 LINES_MAX = 1000
 
@@ -44,6 +44,7 @@ class _Story:
     others: dict[str, None] = attrs.field(factory=dict)
     sends: list[Send] = attrs.field(factory=list)
     times: Times = attrs.field(factory=Times)
+    busy: BusySpells = attrs.field(factory=BusySpells)
     before: Event | None = None
 
     def health(self, record: Record, event: Event) -> None:
@@ -114,6 +115,8 @@ class _Story:
             if (record.stream, event.dispatch) in self.open:
                 place = decision_name(record.stream, record.version)
                 self.evidence.ended(record.at_ms, place, self.name, event)
+                if (text := self.busy.begins(self.name, record.at_ms, event)) is not None:
+                    self.add(Line(at_ms=record.at_ms, place=place, event="busy", text=text))
                 if isinstance(event, Released) and event.outcome == "ok":
                     self.times.take(event.ttfb_ms, event.duration_ms)
             self._end(record, event.dispatch, outcome)

@@ -1,5 +1,7 @@
 """Events of pins and health as sentences."""
 
+import attrs
+
 from trioroute.counted import plural as plural
 from trioroute.events import (
     Bound,
@@ -116,6 +118,23 @@ def health_words(event: Event, at_ms: int, before: Event | None = None) -> str |
             return f"scrape failed: {event.cause}{status}"
         case _:
             return None
+
+
+@attrs.define
+class BusySpells:
+    """When replicas began to be passed over, as they answered 429 or 503 (RULES 6.2)."""
+
+    until_ms: dict[str, int] = attrs.field(factory=dict)
+
+    def begins(self, replica: str, at_ms: int, event: Failed | Released) -> str | None:
+        """In words, without the name; None where it was busy already, or answered otherwise."""
+        if event.retry_after_ms is None:
+            return None
+        known_ms = self.until_ms.get(replica, 0)
+        self.until_ms[replica] = max(known_ms, at_ms + event.retry_after_ms)
+        if at_ms < known_ms:
+            return None
+        return f"answered {event.status}: busy, passed over for {span(event.retry_after_ms)}"
 
 
 def _who(by: str | None, why: str) -> str:

@@ -57,6 +57,7 @@ def _cause(told: Incident) -> list[Block]:
         said = [f"nothing went wrong with the service in this span{but}"]
         if told.total.refused:
             said.append(f"what was asked for was refused: {_listed(told.refusals)}")
+            said += _keys_said(told)
         blocks = [Block("First cause", tuple(said))]
         if told.changes:
             said = ["made on purpose, and nothing went wrong by them"]
@@ -75,6 +76,16 @@ def _cause(told: Incident) -> list[Block]:
         said = ["came just before it; that it has to do with it is not proved"]
         blocks.append(Block("Before the first cause", tuple(said), columns, _rows(cause.before)))
     return blocks
+
+
+def _keys_said(told: Incident) -> list[str]:
+    if "invalid_api_key" not in told.refusals:
+        return []
+    said = (
+        "API keys are not in the log: which came or went, and by which reload, is in the router's "
+        "process log (reload: API keys)"
+    )
+    return [said]
 
 
 def _prevention(told: Incident) -> list[Block]:
@@ -216,6 +227,8 @@ def _meant(told: Incident) -> tuple[str, ...]:
         if counts:
             causes = "; ".join(f"{cause}: {words[cause]}" for cause in counts)
             said.append(f"{what}: {meaning}, by cause ({causes})")
+    if told.first_cause is not None:
+        said += _keys_said(told)
     return tuple(said)
 
 

@@ -16,7 +16,7 @@ from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.traffic import ANSWERED, Traffic
 from trioroute.replay.plain import Ended, Flight, Run, Sent
 from trioroute.replay.read import decision_name
-from trioroute.replay.words import NOT_FAILED
+from trioroute.replay.words import NOT_FAILED, BusySpells
 
 
 @attrs.define
@@ -29,6 +29,7 @@ class Requests:
     evidence: Evidence = attrs.field(factory=Evidence)
     struck: dict[str, set[int]] = attrs.field(factory=dict)
     anyway: Anyway = attrs.field(factory=Anyway)
+    busy: BusySpells = attrs.field(factory=BusySpells)
     failing: Failing = attrs.field(factory=Failing)
 
     def begin(self, running: Iterable[Running]) -> None:
@@ -92,8 +93,14 @@ class Requests:
 
     def _ended(self, at_ms: int, place: str, event: e.Failed | e.Released) -> None:
         flight = self._flight(event.dispatch)
-        if flight is not None and (event.blame == "replica" or self.evidence.against):
-            self.evidence.ended(at_ms, place, flight[0][0], event)
+        if flight is None:
+            return
+        replica = flight[0][0]
+        if event.blame == "replica" or self.evidence.against:
+            self.evidence.ended(at_ms, place, replica, event)
+        busy = self.busy.begins(replica, at_ms, event)
+        if busy is not None:
+            self.story.say(at_ms, place, "busy", f"{replica}: {busy}")
 
     def _flight(self, number: int) -> Flight | None:
         return self.traffic.flights[self.stream].get(number)

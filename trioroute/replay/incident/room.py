@@ -29,9 +29,9 @@ REFUSED = {
 @attrs.define
 class Room:
     """``refused`` is the code of the last refusal, and ``model`` what it asked for; until
-    ``full_until_ms`` a further one is of the same overload, which refused requests for ``models``. ``then``: what it was since the last
-    one, if that was the last of an overload; empty: there is none. ``queues`` is what the replicas
-    said when they all began to queue, at ``since_ms``."""
+    ``full_until_ms`` a further one is of the same overload, which refused requests for ``models``.
+    ``then``: what it was since the last one, if that was the last of an overload; empty: there is
+    none. ``queues`` is what the replicas said when they all began to queue, at ``since_ms``."""
 
     full_until_ms: int = 0
     then: list[tuple[int, str, str]] = attrs.field(factory=list)
