@@ -89,6 +89,13 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     assert [key.name for key in found.api_keys] == ["a"]
 
 
+def test_a_line_ends_where_an_editor_ends_it(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"# of the team\u2028\x85\x0c\x1cin full\r\na:{HASH}\n", newline="")
+    found = loaded(tmp_path, f'[server]\napi_keys_file = "{keys}"\n')
+    assert [key.name for key in found.api_keys] == ["a"]
+
+
 def test_a_missing_file_with_a_relative_path_is_told_with_where_it_was_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

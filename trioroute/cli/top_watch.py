@@ -1,9 +1,11 @@
 """What ``trioroute top`` knows of a router: its state, and what the stream of events told."""
 
 import json
+import re
 from collections import deque
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from typing import Any, cast
 
 import attrs
 import httpx
@@ -25,6 +27,8 @@ SLOTS = 20
 
 SILENCE_S = 30.0
 """The stream says that it lives every ten."""
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
 
 _REPLICA = ("Ejected", "Probing", "Live", "Draining", "ReplicaJoined", "ReplicaLeft")
 _ROUTER = ("Started", "Stopped", "Orphaned", "Configured", "Gap", "Refused")
@@ -172,12 +176,16 @@ async def follow(client: httpx.AsyncClient, watched: Watched, until: int | None 
     async with client.stream("GET", "/events", params=asked, timeout=patience) as answer:
         if answer.is_error:
             raise Refused(json.loads(await answer.aread()), answer.status_code)
-        async for version, data in _told(answer.aiter_lines()):
-            if data:
-                watched.take(json.loads(data))
-            watched.seen = version
-            if until is not None and version >= until:
-                return
+        stream = _Stream()
+        brought = cast("AsyncGenerator[bytes, None]", answer.aiter_bytes())
+        async with aclosing(brought) as pieces:
+            async for piece in pieces:
+                for version, data in stream.take(piece):
+                    if data:
+                        watched.take(json.loads(data))
+                    watched.seen = version
+                    if until is not None and version >= until:
+                        return
 
 
 async def follow_for_ever(client: httpx.AsyncClient, watched: Watched) -> None:
@@ -190,14 +198,28 @@ async def follow_for_ever(client: httpx.AsyncClient, watched: Watched) -> None:
         await trio.sleep(1)
 
 
-async def _told(lines: AsyncIterator[str]) -> AsyncIterator[tuple[int, str]]:
-    """Version and data of each server-sent event; no data for a beat and for named events."""
-    fields: dict[str, str] = {}
-    async for line in lines:
-        if line:
-            name, _, value = line.partition(": ")
-            fields[name] = value
-            continue
-        if "id" in fields:
-            yield int(fields["id"]), "" if "event" in fields else fields.get("data", "")
-        fields = {}
+@attrs.define
+class _Stream:
+    """Server-sent events out of the bytes they come in.
+
+    Their lines end in CR LF, LF or CR (WHATWG HTML 9.2.6). httpx also ends one at U+2028, U+2029
+    and NEL, which stand in JSON as they are: a model may be named so.
+    """
+
+    _rest: bytes = b""
+    _fields: dict[str, str] = attrs.field(factory=dict)
+
+    def take(self, piece: bytes) -> Iterator[tuple[int, str]]:
+        """Version and data of each event; no data for a beat and for named events."""
+        begun = self._rest + piece
+        held = b"\r" if begun.endswith(b"\r") else b""  # its LF may be on the way
+        *lines, rest = _LINE_END.split(begun.removesuffix(held))
+        self._rest = rest + held
+        for line in lines:
+            if line:
+                name, _, value = line.decode("utf-8", "replace").partition(": ")
+                self._fields[name] = value
+                continue
+            fields, self._fields = self._fields, {}
+            if "id" in fields:
+                yield int(fields["id"]), "" if "event" in fields else fields.get("data", "")

@@ -1,5 +1,6 @@
 """API keys of clients, as they are configured: hashes only, so that no file holds a key."""
 
+import codecs
 import hashlib
 import re
 import secrets
@@ -136,7 +137,8 @@ def from_file(path: str) -> Iterator[ApiKey | Problem]:
     try:
         with Path(path).open("rb") as stream:
             raw = stream.read(_FILE_BYTES_MAX + 1)
-        lines = raw.decode("utf-8-sig").splitlines()
+        # As bytes: a text also ends lines at U+2028, NEL and others, in the middle of a comment.
+        lines = [line.decode() for line in raw.removeprefix(codecs.BOM_UTF8).splitlines()]
     except (OSError, UnicodeDecodeError):
         yield Problem(path, "", "", "cannot be read as text", "name a readable file")
         return

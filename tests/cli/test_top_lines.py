@@ -1,0 +1,43 @@
+"""``trioroute top`` reads the stream of events by its own lines, whatever a model is called."""
+
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from trioroute.cli.top_watch import Watched, follow
+
+ODD = "a\u2028b\u2029c\x85d"
+
+
+def events(end: str) -> bytes:
+    told = []
+    for version in (1, 2):
+        body = {"replica": "gpu1", "reason": "load", "model": ODD, "attempt": 1}
+        fields = {"version": version, "at_ms": 1, "kind": "Dispatched", "body": body}
+        data = json.dumps(fields, ensure_ascii=False)
+        told.append(f"id: {version}{end}data: {data}{end}{end}")
+    return "".join(told).encode()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=repr)
+@pytest.mark.parametrize("size", [1, 2, 7, 100_000])
+async def test_a_line_ends_in_cr_and_lf_only(
+    end: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = events(end)
+    state = {"router": "r1", "durable_position": 2}
+    watched = Watched(state=state, seen=0)
+
+    async def pieces(_: httpx.Response) -> AsyncIterator[bytes]:
+        whole = data + b"id: 3"  # a last CR may be the first half of an end: what comes next tells
+        for at in range(0, len(whole), size):
+            yield whole[at : at + size]
+
+    monkeypatch.setattr(httpx.Response, "aiter_bytes", pieces)
+    transport = httpx.MockTransport(lambda _: httpx.Response(200))
+    async with httpx.AsyncClient(transport=transport, base_url="http://router") as client:
+        await follow(client, watched, until=2)
+    assert [one.model for one in watched.decisions] == [ODD, ODD]
+    assert watched.seen == 2
