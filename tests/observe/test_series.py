@@ -8,7 +8,7 @@ from tests.observe.reading import OPENMETRICS, busy_rig, families, samples, valu
 from tests.observe.rig import MODEL, T0_MS, Rig, reading
 from trioroute.events.words import ReplicaState
 from trioroute.observe.rows import MODELS_SHOWN
-from trioroute.policy.commands import Leave, ObserveFailure, Refuse
+from trioroute.policy.commands import Eject, Leave, ObserveFailure, Refuse
 
 STATES: tuple[str, ...] = get_args(ReplicaState)
 COUNTERS = {
@@ -86,6 +86,15 @@ async def test_every_series_of_the_interface_is_there_with_its_labels(accept: st
 async def test_both_formats_say_the_same() -> None:
     rig = busy_rig()
     assert await samples(rig) == await samples(rig, OPENMETRICS)
+
+
+async def test_an_eject_by_hand_has_a_cause_of_its_own() -> None:
+    rig = Rig()
+    rig.live("a", "b")
+    rig.handle(Eject, replica="a", by="admin", why="new driver")
+    read = await samples(rig)
+    assert value(read, "ejections_total", replica="a", cause="by_hand") == 1
+    assert 'cause="none"' not in str(read)
 
 
 async def test_counters_are_what_happened() -> None:

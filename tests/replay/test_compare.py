@@ -4,12 +4,14 @@ import json
 import math
 import random
 from collections import Counter
+from io import StringIO
 from itertools import combinations
 from pathlib import Path
 from statistics import variance
 
 import orjson
 import pytest
+from rich.console import Console
 
 from eventlog.sqlite import SqliteStore
 from tests.replay.logs import played, source_of
@@ -17,7 +19,9 @@ from tests.replay.rig import source_of as source_of_rig
 from tests.replay.rig import store_of
 from tests.replay.test_command import run
 from tests.rig import Rig
+from trioroute.policy.commands import Refuse
 from trioroute.replay.compare import SURE, Compared, compare
+from trioroute.replay.present_compare import present_compared
 from trioroute.replay.significance import SAMPLE_MAX, Sample, means_apart, ranks_apart
 from trioroute.replay.within import Within
 
@@ -78,7 +82,20 @@ def test_requests_that_nobody_ended_or_took_failed() -> None:
     rig.go()
     rig.restart()  # two ran
     side = compare(source_of_rig(rig), source_of_rig(rig), ("a", "b")).log
-    assert (side.decisions, side.failed, side.retried) == (5, 3, 1)
+    assert (side.requests, side.decisions, side.failed, side.retried) == (4, 5, 3, 1)
+
+
+def test_who_was_refused_is_a_share_of_requests_for_a_refusal_is_no_decision() -> None:
+    rig = Rig().live("a")
+    rig.use()
+    for name in "xyz":
+        rig.do(Refuse(at_ms=rig.at_ms, request_id=name, code="overloaded", model="m"))
+    told = compare(source_of_rig(rig), source_of_rig(rig), ("a", "b"))
+    assert (told.log.requests, told.log.decisions, told.log.refused) == (4, 1, 3)
+    console = Console(width=100, file=StringIO())
+    present_compared(console, told)
+    assert isinstance(console.file, StringIO)
+    assert "3 (75.0%)" in console.file.getvalue()
 
 
 def zigzag(values: list[float]) -> list[float]:

@@ -14,6 +14,7 @@ from tests.replay.logs import played, source_of
 from tests.replay.rig import store_of
 from tests.replay.test_command import run
 from trioroute.replay.incident import Incident, tell_incident
+from trioroute.replay.incident.lines import blocks_of
 from trioroute.replay.incident.page import page_of
 from trioroute.replay.incident.plots import REPLICAS_MAX, plots_of, replicas_of
 from trioroute.replay.incident.present import markdown_of
@@ -103,6 +104,14 @@ def test_the_page_loads_nothing_and_runs_nothing() -> None:
     assert seen.found == []
     assert seen.tags.count("svg") == 5
     assert "url(" not in page_of(nasty())
+
+
+def test_times_stay_on_one_line() -> None:
+    """They are the first column of every table that has some."""
+    told = nasty()
+    for block in blocks_of(told):
+        assert not {"time", "from", "phase from"} & set(block.columns[1:])
+    assert "td:first-child { white-space: nowrap; }" in page_of(told)
 
 
 def test_names_from_the_log_are_escaped_everywhere() -> None:

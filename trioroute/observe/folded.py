@@ -45,6 +45,11 @@ def _by_replica(sight: Sight, counted: Counted, *start: str) -> Scalars:
     return (sums | {labels: n for labels, n in counted.items() if labels[0] in fleet}).items()
 
 
+def _by_hand(ejections: Counted) -> Counted:
+    """On the wire nothing happened to a replica that somebody ejected, so it has no cause there."""
+    return {(name, "by_hand" if why == "none" else why): n for (name, why), n in ejections.items()}
+
+
 def _by_word(counted: Counted, *start: str) -> Scalars:
     """A closed vocabulary, ``start`` from zero on."""
     return ({(word,): 0 for word in start} | counted).items()
@@ -241,7 +246,7 @@ REPLICAS: tuple[Series, ...] = (
         "trioroute_ejections",
         "Times a replica was taken out of traffic.",
         ("replica", "cause"),
-        lambda s: _by_replica(s, s.state.tally.ejections),
+        lambda s: _by_replica(s, _by_hand(s.state.tally.ejections)),
     ),
     Counter(
         "trioroute_scrapes",

@@ -56,6 +56,7 @@ class Side:
     begin_ms: int
     end_ms: int
     decisions: int
+    requests: int
     failed: int
     refused: int
     retried: int
@@ -217,6 +218,7 @@ def _read(
         begin_ms=begin.at_ms,
         end_ms=end.at_ms,
         decisions=counted.replicas.total(),
+        requests=sum(group.requests for group in traffic.groups.values()),
         failed=sum(step.failed for step in traffic.steps),
         refused=traffic.refusals.total(),
         retried=sum(step.retried for step in traffic.steps),

@@ -7,7 +7,7 @@ from trioroute.replay.clock import local_iso, span
 from trioroute.replay.compare import Compared, RowTest, Side, Spread
 from trioroute.replay.present import say, table
 
-_COUNTS = ("failed", "refused", "retried", "spills", "rebinds")
+_OF_REQUESTS, _OF_DECISIONS = ("failed", "refused", "retried"), ("spills", "rebinds")
 
 
 def present_compared(console: Console, told: Compared) -> None:
@@ -37,10 +37,12 @@ def _rows(log: Side, other: Side) -> list[tuple[str, str, str]]:
         ("log", log.log, other.log),
         ("begins", local_iso(log.begin_ms)[:19], local_iso(other.begin_ms)[:19]),
         ("covers", _covers(log), _covers(other)),
+        ("requests", f"{log.requests:,}", f"{other.requests:,}"),
         ("decisions", f"{log.decisions:,}", f"{other.decisions:,}"),
         ("ejects", str(log.ejects), str(other.ejects)),
     ]
-    rows += [(name, _part(log, name), _part(other, name)) for name in _COUNTS]
+    rows += [(name, _part(log, name), _part(other, name)) for name in _OF_REQUESTS]
+    rows += [(name, _part(log, name), _part(other, name)) for name in _OF_DECISIONS]
     for title, was, now in (
         ("first byte", log.ttfb, other.ttfb),
         ("whole answer", log.duration, other.duration),
@@ -68,8 +70,10 @@ def _covers(side: Side) -> str:
 
 
 def _part(side: Side, name: str) -> str:
+    """A refused request is no decision."""
     count = getattr(side, name)
-    return f"{count:,} ({_share(count, side.decisions)})"
+    whole = side.requests if name in _OF_REQUESTS else side.decisions
+    return f"{count:,} ({_share(count, whole)})"
 
 
 def _share(count: int, whole: int) -> str:

@@ -21,6 +21,7 @@ div.wide { overflow-x: auto; }
 table { border-collapse: collapse; } th, td { text-align: left; padding: .15rem .9rem .15rem 0;
   vertical-align: top; } th { border-bottom: 1px solid var(--line); }
 td.n, th.n { text-align: right; }
+td:first-child { white-space: nowrap; }
 svg { width: 100%; height: auto; }
 svg text { font: 11px system-ui, sans-serif; fill: var(--faint); }
 svg text.in { fill: #111; pointer-events: none; }
