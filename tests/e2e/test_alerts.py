@@ -25,7 +25,7 @@ from trioroute.observe.alerts import rules_file
 
 PROMETHEUS = shutil.which("prometheus")
 pytestmark = [
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(200),
     pytest.mark.skipif(
         PROMETHEUS is None and not os.environ.get("CI"),
         reason="prometheus is not installed (Debian and Ubuntu: apt install prometheus)",

@@ -50,7 +50,7 @@ def on_a_disk(fleet: Fleet, trouble: Path, on_failure: str = "refuse") -> Router
     return fleet.router(under=under, log_gate_wait="300ms", log_on_failure=on_failure).ready()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(200)
 def test_replay_counts_each_request_of_a_full_disk_once(fleet: Fleet, tmp_path: Path) -> None:
     fleet.engine()
     trouble = tmp_path / "trouble"
@@ -75,7 +75,7 @@ def test_replay_counts_each_request_of_a_full_disk_once(fleet: Fleet, tmp_path: 
     assert told.first_cause.kind == "log"
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_router_refuses_while_its_disk_fails_and_goes_on_by_itself(
     fleet: Fleet, tmp_path: Path, failure: str
@@ -105,7 +105,7 @@ def test_a_router_refuses_while_its_disk_fails_and_goes_on_by_itself(
     assert set(told) <= dispatched(router.log)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(200)
 def test_a_router_that_serves_on_a_full_disk_tells_of_it_with_a_gap(
     fleet: Fleet, tmp_path: Path
 ) -> None:
@@ -142,7 +142,7 @@ def test_a_start_on_a_disk_that_takes_nothing_ends_in_words(fleet: Fleet, tmp_pa
     assert ask(router.ready()).status_code == 200
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(200)
 def test_the_plug_takes_no_decision_that_a_client_was_told_of(fleet: Fleet, tmp_path: Path) -> None:
     for _ in range(2):
         fleet.engine("--decode-tokens-per-s=2000")

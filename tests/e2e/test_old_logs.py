@@ -69,7 +69,7 @@ def test_a_log_of_every_earlier_release_is_continued_explained_and_proved(
     assert proved.returncode == 0, proved.stderr
 
 
-@pytest.mark.timeout(180)  # four starts of real processes
+@pytest.mark.timeout(200)  # four starts of real processes
 def test_a_clock_that_steps_by_hours_back_and_forth_stops_nothing_and_proves(fleet: Fleet) -> None:
     one, _ = fleet.engine(), fleet.engine()
     router = fleet.router(
@@ -107,7 +107,7 @@ def test_a_clock_that_steps_by_hours_back_and_forth_stops_nothing_and_proves(fle
     assert router.stop(signal.SIGTERM) == 0
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(200)
 def test_a_clock_a_day_ahead_closes_segments_and_the_right_one_goes_on(fleet: Fleet) -> None:
     fleet.engine()
     router = fleet.router(log_segment_age="12h").ready()

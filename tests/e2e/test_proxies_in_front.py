@@ -18,7 +18,7 @@ from tests.e2e.fleet import Fleet, RouterProcess, chat, wait_for
 from tests.house.source import ROOT
 from tests.ports import free_port
 
-pytestmark = pytest.mark.timeout(150)  # a router, an engine and a proxy start for each test
+pytestmark = pytest.mark.timeout(200)  # a router, an engine and a proxy start for each test
 
 README = (ROOT / "deploy" / "README.md").read_text()
 COMPLETIONS = "/v1/chat/completions"

@@ -15,7 +15,7 @@ from tests.e2e.test_proxies_in_front import COMPLETIONS, HERE, HOW, piece, repla
 from tests.ports import free_port
 
 pytestmark = [
-    pytest.mark.timeout(150),
+    pytest.mark.timeout(200),
     pytest.mark.skipif(not HERE["haproxy"], reason=f"not installed: {HOW['haproxy']}"),
 ]
 CLIENTS = 4
