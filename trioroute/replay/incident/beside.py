@@ -51,15 +51,17 @@ def beside(window: Mapping[Served, Few]) -> Iterator[tuple[Served, Few, Paces, P
 
 def _by_kind(paces: list[Paced]) -> dict[Kind, bytearray]:
     found = defaultdict[Kind, bytearray](bytearray)
-    for one in paces:
-        kind, step = _kind_of(one)
+    for pace, size, _, _ in paces:
+        kind, step = _kind_of(pace, size)
         found[kind].append(step)
     return found
 
 
-def _kind_of(one: Paced) -> tuple[Kind, int]:
-    kind, step = parted(one[0])
-    return (kind, None if is_stream(kind) else one[1]), step
+@lru_cache(maxsize=1 << 13)
+def _kind_of(pace: int, size: int | None) -> tuple[Kind, int]:
+    """Remembered, for every answer of a span is asked and few of them differ."""
+    kind, step = parted(pace)
+    return (kind, None if is_stream(kind) else size), step
 
 
 def joined(paces: list[Paces]) -> dict[Kind, bytes]:
@@ -89,7 +91,7 @@ def steps_later(mine: Paces, others: Paces, usual: Usual) -> int | None:
 
 def later_than_usual(one: Paced, usual: Usual) -> int | None:
     """The same of one answer; None where nothing says what is usual for it."""
-    kind, step = _kind_of(one)
+    kind, step = _kind_of(one[0], one[1])
     return step - usual[kind] if kind in usual else None
 
 

@@ -72,10 +72,16 @@ def quantile_bin(bins: Counter[int], thousandths: int) -> int:
     raise AssertionError("the bins add up to their total")
 
 
+SORTED_MAX = 64
+"""Up to so many bins are sorted in half of the time that counting them takes."""
+
+
 def bin_within(bins: bytes | bytearray, thousandths: int) -> int:
     """``quantile_bin`` of bins as bytes. Those up to a bin are counted without a loop: as many as a
-    copy without them is shorter."""
+    copy without them is shorter; few are sorted sooner."""
     rank = -(-len(bins) * thousandths // 1000)
+    if 0 < rank <= len(bins) <= SORTED_MAX:
+        return sorted(bins)[rank - 1]
     return bisect_left(
         range(256), rank, key=lambda at: len(bins) - len(bins.translate(None, _UP_TO[at]))
     )
