@@ -7,11 +7,12 @@ from trioroute.proxy.paths import BARE, INFERENCE, Route, route
 
 @pytest.mark.parametrize("path", sorted(INFERENCE))
 def test_only_a_post_there_runs_a_prompt(path: str) -> None:
-    assert route("POST", path) == Route(True, inference=True, repeatable=True)
+    shape = path.startswith("/v1/messages")
+    assert route("POST", path) == Route(True, inference=True, repeatable=True, anthropic=shape)
     for method in ("DELETE", "PUT", "PATCH", "post", "FROB"):
-        assert route(method, path) == Route(True, inference=False, repeatable=False)
+        assert route(method, path) == Route(True, False, repeatable=False, anthropic=shape)
     for method in ("GET", "HEAD", "OPTIONS"):
-        assert route(method, path) == Route(True, inference=False, repeatable=True)
+        assert route(method, path) == Route(True, False, repeatable=True, anthropic=shape)
 
 
 def test_the_bare_paths_are_inference_too() -> None:
