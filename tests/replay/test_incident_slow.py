@@ -9,7 +9,7 @@ from tests.rig import Flown, Rig
 from trioroute.replay.incident import Incident, tell_incident
 from trioroute.replay.incident.bins import BINS_MAX
 from trioroute.replay.incident.lines import blocks_of
-from trioroute.replay.incident.times import bin_within, quantile_bin
+from trioroute.replay.incident.times import Times, bin_within, quantile_bin
 from trioroute.replay.replica import tell_replica
 
 
@@ -145,9 +145,24 @@ def test_times_are_told_by_replica() -> None:
     used(rig, 10, 4)
     times = {one.replica: one for one in told_of(rig).replicas}
     assert (times["a"].answers, times["b"].answers) == (10, 10)
-    assert (times["a"].duration_p50_ms, times["b"].duration_p50_ms) == (256, 1024)
+    assert (times["a"].duration_p50_ms, times["b"].duration_p50_ms) == (300, 1200)
     own = tell_replica(source_of(rig), "b").times
     assert own == times["b"]
+
+
+def test_no_figure_is_less_than_what_was_measured_and_none_an_eighth_more() -> None:
+    dice = random.Random(7)
+    for _ in range(100):
+        measured = sorted(dice.randint(1, 40_000) for _ in range(dice.randint(1, 60)))
+        times = Times()
+        for ms in measured:
+            times.take(ms, ms)
+        told = times.told("a")
+        for thousandths, ms in ((500, told.ttfb_p50_ms), (990, told.duration_p99_ms)):
+            exact = measured[-(-len(measured) * thousandths // 1000) - 1]
+            assert ms is not None
+            assert exact <= ms <= exact * 9 / 8
+        assert told.ttfb_p99_ms == measured[-1], "of fewer than a hundred the last one"
 
 
 def test_each_eject_of_a_replica_has_its_own_evidence() -> None:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trioroute.policy.explain import count
-from trioroute.replay.clock import ago, local_iso, span, time_heading
+from trioroute.replay.clock import ago, at_most, local_iso, span, time_heading
 from trioroute.replay.end_words import end_words
 from trioroute.replay.incident.glossary import WORDS
 from trioroute.replay.present import replica_table, say, table
@@ -193,12 +193,12 @@ def _times(told: ReplicaTimes) -> str:
         return "no good answer tells any"
     first = ", ".join(_within(told.ttfb_p50_ms, told.ttfb_p99_ms))
     whole = ", ".join(_within(told.duration_p50_ms, told.duration_p99_ms))
-    return f"first byte {first}; whole answer {whole}"
+    return f"first byte {first}; whole answer {whole} (at most an eighth too long)"
 
 
 def _within(median_ms: int | None, most_ms: int | None) -> list[str]:
     named = (("median", median_ms), ("99 %", most_ms))
-    return [f"{name} {'?' if ms is None else span(ms)}" for name, ms in named]
+    return [f"{name} {'?' if ms is None else at_most(ms)}" for name, ms in named]
 
 
 def present_moment(console: Console, moment: Moment, now_ms: int) -> None:

@@ -160,7 +160,8 @@ class SessionTold:
 
 @attrs.frozen(kw_only=True)
 class ReplicaTimes:
-    """Of the good ``answers`` of a replica, exact to a quarter; None: none tells."""
+    """Of the good ``answers`` of a replica: what half of them, and 99 in 100, took at most,
+    an eighth too long or less; None: none tells."""
 
     replica: str
     answers: int

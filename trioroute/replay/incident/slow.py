@@ -129,6 +129,8 @@ class Speeds:
             few.took.append(BINS[took_ms] if 0 <= took_ms < len(BINS) else bin_of(took_ms))
             if ttfb_ms != UNKNOWN:
                 few.ttfb.append(BINS[ttfb_ms] if 0 <= ttfb_ms < len(BINS) else bin_of(ttfb_ms))
+                if ttfb_ms > few.latest_ms:
+                    few.latest_ms = ttfb_ms
             if took_ms > few.slowest[0]:
                 few.slowest = (took_ms, stream, dispatch)
             if pace != NO_PACE:
@@ -214,7 +216,7 @@ class Speeds:
 
     def slow(self, to_ms: int) -> Iterator[Slow]:
         for one in self.stretches:
-            p50_ms = quantile_ms(one.took, 500) or 0
+            p50_ms = quantile_ms(one.took, 500, one.slowest[0]) or 0
             yield Slow(
                 replica=one.served[0],
                 model=one.served[1],

@@ -1,6 +1,6 @@
 """How fast the replicas were, and which of them was slow, as tables."""
 
-from trioroute.replay.clock import span
+from trioroute.replay.clock import at_most, span
 from trioroute.replay.incident.block import Block, clock_time
 from trioroute.replay.incident.told import Incident, Slow
 
@@ -43,7 +43,7 @@ def times_blocks(told: Incident) -> list[Block]:
             one.replica,
             str(one.answers),
             *(
-                "?" if ms is None else span(ms)
+                "?" if ms is None else at_most(ms)
                 for ms in (
                     one.ttfb_p50_ms,
                     one.ttfb_p99_ms,
@@ -54,4 +54,5 @@ def times_blocks(told: Incident) -> list[Block]:
         )
         for one in told.replicas
     )
-    return [Block("Times by replica", (), ("replica", *columns), rows, columns)]
+    said = ("of good answers; each figure is at most an eighth too long, and never too short",)
+    return [Block("Times by replica", said, ("replica", *columns), rows, columns)]

@@ -1,11 +1,11 @@
-"""How long answers took, by replica: to the first byte and whole, as bins of a quarter."""
+"""How long answers took, by replica: to the first byte and whole, as bins of an eighth."""
 
 from bisect import bisect_left
 from collections import Counter
 
 import attrs
 
-from trioroute.replay.incident.bins import bin_of, edge_of
+from trioroute.replay.incident.bins import bin_of, top_of
 from trioroute.replay.told import ReplicaTimes
 
 Slowest = tuple[int, str, int]
@@ -25,41 +25,48 @@ class Few:
     ttfb: bytearray = attrs.field(factory=bytearray)
     took: bytearray = attrs.field(factory=bytearray)
     paces: list[Paced] = attrs.field(factory=list)
+    latest_ms: int = -1
     slowest: Slowest = NONE
 
 
 @attrs.define
 class Times:
-    """Of good answers, however many."""
+    """Of good answers, however many. No first byte came later than ``latest_ms``, and none took
+    longer than ``longest_ms``."""
 
     ttfb: Counter[int] = attrs.field(factory=Counter)
     took: Counter[int] = attrs.field(factory=Counter)
-    slowest: Slowest = NONE
+    latest_ms: int = -1
+    longest_ms: int = -1
 
     def take(self, ttfb_ms: int | None, took_ms: int) -> None:
         self.took[bin_of(took_ms)] += 1
+        self.longest_ms = max(self.longest_ms, took_ms)
         if ttfb_ms is not None:
             self.ttfb[bin_of(ttfb_ms)] += 1
+            self.latest_ms = max(self.latest_ms, ttfb_ms)
 
     def add(self, few: Few) -> None:
         self.ttfb.update(few.ttfb)
         self.took.update(few.took)
-        self.slowest = max(self.slowest, few.slowest)
+        self.latest_ms = max(self.latest_ms, few.latest_ms)
+        self.longest_ms = max(self.longest_ms, few.slowest[0])
 
     def told(self, replica: str) -> ReplicaTimes:
         return ReplicaTimes(
             replica=replica,
             answers=self.took.total(),
-            ttfb_p50_ms=quantile_ms(self.ttfb, 500),
-            ttfb_p99_ms=quantile_ms(self.ttfb, 990),
-            duration_p50_ms=quantile_ms(self.took, 500),
-            duration_p99_ms=quantile_ms(self.took, 990),
+            ttfb_p50_ms=quantile_ms(self.ttfb, 500, self.latest_ms),
+            ttfb_p99_ms=quantile_ms(self.ttfb, 990, self.latest_ms),
+            duration_p50_ms=quantile_ms(self.took, 500, self.longest_ms),
+            duration_p99_ms=quantile_ms(self.took, 990, self.longest_ms),
         )
 
 
-def quantile_ms(bins: Counter[int], thousandths: int) -> int | None:
-    """The least of the bin that so many thousandths of all are in or below; None without any."""
-    return edge_of(quantile_bin(bins, thousandths)) if bins else None
+def quantile_ms(bins: Counter[int], thousandths: int, most_ms: int) -> int | None:
+    """What so many thousandths of all took at most: the greatest of their bin, but no more than
+    ``most_ms``, the longest of all; None without any."""
+    return min(top_of(quantile_bin(bins, thousandths)), most_ms) if bins else None
 
 
 def quantile_bin(bins: Counter[int], thousandths: int) -> int:
