@@ -27,6 +27,19 @@ def test_refusals_are_told_once_a_second_with_their_number(
     assert refusals.counts["invalid_api_key", ""] == 1
 
 
+def test_what_failed_at_a_replica_is_not_told_as_refused(caplog: pytest.LogCaptureFixture) -> None:
+    now_s = 5.0
+    refusals = Refusals(clock_s=lambda: now_s)
+    refusals.note("first_byte_timeout")
+    assert [one.getMessage() for one in caplog.records] == ["failed: 1 first_byte_timeout"]
+    for code in ("upstream_failed", "overloaded", "upstream_failed"):
+        refusals.note(code)
+    now_s += 1
+    refusals.tell(pause_s=1)
+    told = r"refused: 1 overloaded; failed: 2 upstream_failed \(since \d\d:\d\d:\d\d\)"
+    assert re.fullmatch(told, caplog.records[-1].getMessage())
+
+
 async def test_the_last_refusals_are_told_without_another_one(
     autojump_clock: trio.testing.MockClock,
     caplog: pytest.LogCaptureFixture,

@@ -17,6 +17,10 @@ logger = logging.getLogger("trioroute")
 OF_KEYS = frozenset({"rate_limited", "overloaded"})
 """Codes that are told by key: whose limit it was, and whose requests found the line full."""
 
+FAILED = frozenset({"upstream_failed", "upstream_auth", "first_byte_timeout"})
+"""Codes of requests that were taken and failed at a replica: what replay counts as failed. The
+counter, whose name is older, has all codes."""
+
 KEYS_SHOWN = 100
 OTHER = "_other"
 """Further keys together. No name of a key begins with such a sign."""
@@ -65,11 +69,19 @@ class Refusals:
         now_s = self.clock_s()
         if not self._untold or now_s - self._told_s < pause_s:
             return
-        told = ", ".join(f"{count} {code}" for code, count in self._untold.items())
+        told = "; ".join(
+            f"{word}: {', '.join(found)}"
+            for word, failed in (("refused", False), ("failed", True))
+            if (found := self._told(failed=failed))
+        )
         several = sum(self._untold.values()) > 1
-        logger.warning("refused: %s%s", told, f" (since {self._since})" if several else "")
+        logger.warning("%s%s", told, f" (since {self._since})" if several else "")
         self._told_s = now_s
         self._untold.clear()
+
+    def _told(self, *, failed: bool) -> list[str]:
+        untold = self._untold.items()
+        return [f"{count} {code}" for code, count in untold if (code in FAILED) is failed]
 
     def _label(self, key: str) -> str:
         if key not in self._names:
