@@ -10,6 +10,7 @@ from eventlog.sqlite import SqliteStore
 from tests.replay.rig import STREAM, busy_day
 from trioroute.cli import replay_source
 from trioroute.cli.replay_source import POLITE, being_written, opened
+from trioroute.replay.read import CannotRead
 
 
 @pytest.fixture
@@ -45,3 +46,16 @@ def test_a_log_that_nobody_writes_is_read_at_full_speed(
     with opened(tmp_path, lenient=False) as source:
         assert source.spared_cores == 0
     assert priorities == []
+
+
+def test_a_log_beside_is_proposed_and_no_other_folder(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mylogs").mkdir()
+    with closing(SqliteStore.open(tmp_path / "mylog2", sync="normal")) as store:
+        store.append(STREAM, busy_day(5).log.entries, 0)
+    with (
+        pytest.raises(CannotRead, match=f"did you mean {tmp_path / 'mylog2'}"),
+        opened(tmp_path / "mylogs2", lenient=False),
+    ):
+        pass

@@ -45,6 +45,7 @@ def test_a_history_without_rows_says_so() -> None:
     screen = StringIO()
     present_replica(Console(file=screen, width=120), told)
     assert "history     none" in screen.getvalue()
+    assert screen.getvalue().startswith("a, since 20"), "it names its span"
 
 
 def test_refused_keys_are_told_where_their_changes_are_written() -> None:

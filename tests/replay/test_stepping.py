@@ -19,6 +19,7 @@ from tests.replay.test_command import run
 from tests.rig import Rig
 from trioroute.cli.replay import replay_command
 from trioroute.cli.replay_live import Keys, Walk, line_of, watch
+from trioroute.events import Released
 from trioroute.events.codec import KINDS
 from trioroute.policy.commands import Refuse
 from trioroute.projections.digest import digest
@@ -174,6 +175,23 @@ def test_every_event_of_a_log_has_words() -> None:
     assert {"Dispatched", "Released", "Failed", "Spilled", "Scraped", "Ejected"} <= kinds
     assert all("\n" not in line and len(line) > 50 for line in lines)
     assert not any(line.endswith(tuple(f" {kind}" for kind in KINDS)) for line in lines)
+
+
+def test_an_end_names_its_decision_by_its_place() -> None:
+    source = source_of(busy_day(50))
+    for row in source.records():
+        event = source.event(row)
+        if isinstance(event, Released):
+            assert f"r1/{event.dispatch} ended: " in line_of(row, event)
+            assert "attempt" not in line_of(row, event)
+
+
+def test_watching_says_that_it_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    watch(source_of(busy_day(50)), as_data=False, wait=interrupted)
+    assert capsys.readouterr().out == "watching for what comes; Ctrl-C ends it\n"
 
 
 def test_watching_prints_what_comes_and_nothing_before(

@@ -133,8 +133,9 @@ class _Replay(click.Command):
     "--where",
     multiple=True,
     metavar="KEY=VALUE",
-    help="With --requests: only those of a model, replica, key, session, reason or outcome "
-    "(such as failed), or attempts that ended so (attempt=failed); repeat for more than one.",
+    help="With --requests: only those of a model, replica, key, session, reason, outcome (such as "
+    "failed) or status (that its client got), or attempts that ended so (attempt=failed); repeat "
+    "for more than one.",
 )
 @click.option("--json", "as_data", is_flag=True, help="The same as JSON.")
 @click.option("--markdown", is_flag=True, help="The --incident as Markdown.")

@@ -36,7 +36,9 @@ _KEYS = (
 
 
 def line_of(record: Record, event: Event | None) -> str:
-    words = event_words(event, record.at_ms) if event is not None else "of a newer trioroute"
+    words = "of a newer trioroute"
+    if event is not None:
+        words = event_words(event, record.at_ms, record.stream)
     place = decision_name(record.stream, record.version)
     return f"{local_iso(record.at_ms)[:23]}  {place:<10} {record.kind:<12} {words}"
 
@@ -53,6 +55,9 @@ def watch(
     console = console_for()
     pause = wait or (lambda: time.sleep(POLL_S))
     seq = source.reader.head().seq
+    if not as_data:
+        about = "" if only is None else f" about {only.name}"
+        say(console, f"watching for what comes{about}; Ctrl-C ends it", "dim")
     try:
         while True:
             for record in source.records(seq):

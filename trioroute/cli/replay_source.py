@@ -63,7 +63,8 @@ def _look_at(log: Path) -> None:
                     "(log.path in the settings) or a log-<seq>.sqlite file of it"
                 )
     elif not log.exists():
-        beside = sorted(one.name for one in log.parent.glob("*")) if log.parent.is_dir() else []
+        logs = {one.parent.name for one in log.parent.glob("*/log-*.sqlite")}
+        beside = sorted(logs | {one.name for one in log.parent.glob("*.sqlite")})
         near = get_close_matches(log.name, beside, 1)
         hint = f"; did you mean {log.parent / near[0]}?" if near else ""
         raise CannotRead(

@@ -4,10 +4,11 @@ from trioroute import events as e
 from trioroute.events.codec import kind_of
 from trioroute.replay.clock import span
 from trioroute.replay.end_words import end_words
+from trioroute.replay.read import decision_name
 from trioroute.replay.words import NOT_FAILED, gap_words, health_words, pin_words, plural
 
 
-def event_words(event: e.Event, at_ms: int) -> str:
+def event_words(event: e.Event, at_ms: int, stream: str) -> str:
     """What happened, in one line. Names of the log stand in it as they are."""
     health = health_words(event, at_ms)
     if health is not None:
@@ -16,7 +17,7 @@ def event_words(event: e.Event, at_ms: int) -> str:
         case e.Bound() | e.Spilled() | e.Rebound() | e.Unbound():
             return pin_words(event)
         case e.Dispatched() | e.Failed() | e.Released() | e.Refused() | e.Orphaned():
-            return _request_words(event)
+            return _request_words(event, stream)
         case e.Scraped():
             return _scraped(event)
         case e.Started():
@@ -35,7 +36,7 @@ def event_words(event: e.Event, at_ms: int) -> str:
 
 
 def _request_words(
-    event: e.Dispatched | e.Failed | e.Released | e.Refused | e.Orphaned,
+    event: e.Dispatched | e.Failed | e.Released | e.Refused | e.Orphaned, stream: str
 ) -> str:
     match event:
         case e.Dispatched():
@@ -43,11 +44,12 @@ def _request_words(
             return f"{event.request_id} ({event.model}) to {event.replica}, {event.reason}{again}"
         case e.Failed():
             words = end_words("failed", event.cause, event.blame, event.status)
-            return f"attempt {event.dispatch} {words}"
+            return f"{decision_name(stream, event.dispatch)} {words}"
         case e.Released():
             words = end_words(event.outcome, event.cause, event.blame, event.status)
             first = f", first byte after {span(event.ttfb_ms)}" if event.ttfb_ms is not None else ""
-            return f"attempt {event.dispatch} ended: {words}{first}, took {span(event.duration_ms)}"
+            ended = f"{decision_name(stream, event.dispatch)} ended: {words}"
+            return f"{ended}{first}, took {span(event.duration_ms)}"
         case e.Refused():
             return f"{event.request_id} refused: {event.code}"
         case e.Orphaned():

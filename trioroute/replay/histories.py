@@ -21,6 +21,7 @@ from trioroute.replay.told import (
     ReplicaTold,
     SessionTold,
 )
+from trioroute.replay.within import Within
 from trioroute.replay.words import plural
 
 _ALWAYS = ("decision", "time", "replica", "reason", "outcome", "ttfb")
@@ -171,9 +172,10 @@ def _counts(counts: dict[str, int]) -> str:
 
 def present_replica(console: Console, told: ReplicaTold) -> None:
     total = sum(told.dispatches.values())
+    within = Within(told.since_ms or 0, told.until_ms).words()
     say(
         console,
-        f"{told.name}: {plural(total, 'dispatch', 'dispatches')}, "
+        f"{told.name}{within and f', {within}'}: {plural(total, 'dispatch', 'dispatches')}, "
         f"{told.in_flight} of them in flight",
         "bold",
     )

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO
 
@@ -51,7 +52,9 @@ def export_command(
     """Write the events of LOG as JSON lines: one object a row, its body as an object in it."""
     for kind in kinds:
         if kind not in KINDS:
-            raise click.UsageError(f"--kind {kind}: there is no such kind; {', '.join(KINDS)}")
+            near = get_close_matches(kind, KINDS, 1, 0.5)
+            hint = f"did you mean {near[0]}? There are" if near else "there are"
+            raise click.UsageError(f"--kind {kind}: no such kind; {hint} {', '.join(KINDS)}")
     with failures(), SqliteReader.open(log) as reader:
         if output is not None:
             refuse_the_log(log, output)
