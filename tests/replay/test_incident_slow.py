@@ -158,10 +158,10 @@ def test_no_figure_is_less_than_what_was_measured_and_none_an_eighth_more() -> N
         for ms in measured:
             times.take(ms, ms)
         told = times.told("a")
-        for thousandths, ms in ((500, told.ttfb_p50_ms), (990, told.duration_p99_ms)):
+        for thousandths, said in ((500, told.ttfb_p50_ms), (990, told.duration_p99_ms)):
             exact = measured[-(-len(measured) * thousandths // 1000) - 1]
-            assert ms is not None
-            assert exact <= ms <= exact * 9 / 8
+            assert said is not None
+            assert exact <= said <= exact * 9 / 8
         assert told.ttfb_p99_ms == measured[-1], "of fewer than a hundred the last one"
 
 
