@@ -10,6 +10,16 @@ from pathlib import Path
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 """What the system says where a disk, or a user's share of it, is full."""
 
+REMEDIES = {
+    errno.ENOSPC: "free room on its disk",
+    errno.EDQUOT: "free room in this user's share of its disk",
+    errno.EROFS: "nothing can be written there; remount it, or work on a copy",
+    errno.EACCES: "run it as the user whose it is, or let this one in",
+    errno.EPERM: "run it as the user whose it is, or let this one in",
+    errno.EIO: "its disk fails: look at the kernel's log",
+}
+"""What helps where the system refuses a file or a disk."""
+
 
 class LogError(Exception):
     """Base of every error of this package."""
@@ -62,13 +72,16 @@ class NoRoom(StoreFailed):
     """As StoreFailed, because the disk, or this user's share of it, is full."""
 
     def __str__(self) -> str:
-        return f"{super().__str__()}: free room on its disk"
+        return f"{super().__str__()}: {REMEDIES[errno.ENOSPC]}"
 
 
 def cannot_write(path: Path, error: OSError) -> StoreFailed:
     """What the system's refusal to write ``path`` is."""
-    kind = NoRoom if error.errno in NO_ROOM else StoreFailed
-    return kind(str(path), f"cannot be written ({error.strerror})")
+    reason = f"cannot be written ({error.strerror})"
+    if error.errno in NO_ROOM:
+        return NoRoom(str(path), reason)
+    remedy = REMEDIES.get(error.errno or 0, "")
+    return StoreFailed(str(path), f"{reason}: {remedy}" if remedy else reason)
 
 
 def _entries(count: int) -> str:

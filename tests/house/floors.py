@@ -11,6 +11,8 @@ FLOORS = {
     "events": 0,
     "clock": 0,
     "counted": 0,
+    "printable": 0,
+    "terminal": 1,
     "quantities": 0,
     "whole_lines": 0,
     "settings": 1,

@@ -12,35 +12,30 @@ from typing import NoReturn
 
 import click
 
+from trioroute.printable import printable
+
 
 def fail(text: str, code: int = 1) -> NoReturn:
     """Say what is wrong and end."""
-    click.echo(f"Error: {text}", err=True)
+    click.echo(printable(f"Error: {text}"), err=True)
     sys.exit(code)
 
 
 def warn(text: str) -> None:
     """Say it and go on."""
-    click.echo(f"Warning: {text}", err=True)
+    click.echo(printable(f"Warning: {text}"), err=True)
 
 
 STDOUT = "the standard output"
 
-_REMEDIES = {
-    errno.ENOSPC: "free room on its disk",
-    errno.EDQUOT: "free room in this user's share of its disk",
-    errno.EROFS: "nothing can be written there; remount it, or work on a copy",
-    errno.EACCES: "run it as the user whose it is, or let this one in",
-    errno.EPERM: "run it as the user whose it is, or let this one in",
-    errno.EIO: "its disk fails: look at the kernel's log",
-}
-
 
 def disk_words(error: OSError) -> str:
     """What the system says of a file or a disk: the place, the reason, and what helps."""
+    from eventlog.errors import REMEDIES  # here: a command that goes well needs none of it
+
     told = str(error) if error.strerror is None else error.strerror
     place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-    remedy = _REMEDIES.get(error.errno or 0, "")
+    remedy = REMEDIES.get(error.errno or 0, "")
     return f"{place}{told}" + (f": {remedy}" if remedy else "")
 
 
@@ -65,7 +60,7 @@ def heard() -> Iterator[None]:
 def fail_for_all(errors: Iterable[object], code: int = 1) -> NoReturn:
     """The same with one line for each, those that say the same once."""
     for text in dict.fromkeys(str(error) for error in errors):
-        click.echo(f"Error: {text}", err=True)
+        click.echo(printable(f"Error: {text}"), err=True)
     sys.exit(code)
 
 

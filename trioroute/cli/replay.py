@@ -12,6 +12,7 @@ import click
 from eventlog.targets import refuse_the_log
 from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, Asked
 from trioroute.cli.replay_source import CHECK_FAILED, failures, opened
+from trioroute.printable import printable
 from trioroute.replay.clock import times_in_utc
 from trioroute.replay.read import CannotRead, Source
 
@@ -230,7 +231,7 @@ def _print(found: Answer, *, as_data: bool, markdown: bool) -> None:
     elif as_data:
         click.echo(json.dumps(found.data))
     elif markdown and found.markdown is not None:
-        click.echo(found.markdown(), nl=False)
+        click.echo(printable(found.markdown()), nl=False)
     else:
         found.show()
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 import httpx
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from trioroute.cli.admin_port import (
     UNAUTHORIZED,
@@ -18,7 +18,9 @@ from trioroute.cli.admin_port import (
     refusal,
 )
 from trioroute.cli.failures import fail, warn
+from trioroute.printable import printable
 from trioroute.settings import BadValue, parse_replica_option
+from trioroute.terminal import Terminal
 
 VERBS = ("list", "add", "remove", "drain", "undrain", "eject")
 EPILOG = """\b
@@ -70,7 +72,8 @@ def replica_command(
     elif verb == "list":
         _show(told["replicas"])
     else:
-        click.echo(f"{told['replica']}: {told['state']}, {told['in_flight']} in flight")
+        told_of = f"{told['replica']}: {told['state']}, {told['in_flight']} in flight"
+        click.echo(printable(told_of))
         if "note" in told:
             warn(told["note"])
 
@@ -101,5 +104,5 @@ def _show(replicas: list[dict[str, Any]]) -> None:
         if replica["stalled"]:
             told[columns.index("state")] += ", stalled"
         left_s = replica["cooldown_s"]
-        table.add_row(*told, f"{left_s:.0f} s" if left_s else "-")
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+        table.add_row(*map(Text, told), f"{left_s:.0f} s" if left_s else "-")
+    Terminal(width=None if sys.stdout.isatty() else 200).print(table)

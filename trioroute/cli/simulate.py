@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eventlog.errors import LogError
@@ -27,6 +26,7 @@ from trioroute.simulate.script import at_rate, cut
 from trioroute.simulate.sinks import LogInTheWay, StoredLog
 from trioroute.simulate.traces import BadWorkload
 from trioroute.simulate.workloads import workload_of
+from trioroute.terminal import Terminal
 
 _EXAMPLE = """
 \b
@@ -137,7 +137,7 @@ def simulate_command(
     if as_json:
         click.echo(json.dumps(as_data(comparisons, outcomes)))
     else:
-        show(comparisons, outcomes, Console(highlight=False))
+        show(comparisons, outcomes, Terminal(highlight=False))
 
 
 @contextmanager
@@ -170,7 +170,7 @@ def _run(
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=Terminal(stderr=True),
         transient=True,
         disable=not sys.stderr.isatty(),
     )

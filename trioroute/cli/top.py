@@ -14,6 +14,7 @@ from trioroute.cli.admin_port import UNAUTHORIZED, about_token, admin_options, a
 from trioroute.cli.failures import fail
 from trioroute.cli.top_view import frame
 from trioroute.cli.top_watch import Refused, Watched, follow, follow_for_ever, look
+from trioroute.terminal import Terminal
 
 WIDTH_OF_A_PIPE = 140
 EPILOG = """\b
@@ -46,7 +47,7 @@ def top_command(
     ends it.
     """
     once = once or (not as_json and not sys.stdout.isatty())
-    console = Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_PIPE)
+    console = Terminal(width=None if sys.stdout.isatty() else WIDTH_OF_A_PIPE)
     try:
         trio.run(_top, console, asking(admin, token_env, ca_file), once, as_json, every_s)
     except* (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as group:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from trioroute.cli.top_watch import PAST_EVENTS, Decision, Incident, Watched
 from trioroute.counted import plural
+from trioroute.printable import printable
 
 STYLES = {"LIVE": "green", "EJECTED": "red", "PROBING": "yellow", "DRAINING": "yellow"}
 BARS = "▁▂▃▄▅▆▇█"
@@ -51,10 +52,7 @@ def _head(watched: Watched) -> Text:
 
 def _plain(text: str, style: str = "") -> Text:
     """No markup and no control codes: names come from elsewhere."""
-    shown = "".join(
-        c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
-    return Text(shown, style=style)
+    return Text(printable(text), style=style)
 
 
 def _table(*columns: str) -> Table:

@@ -7,7 +7,6 @@ from pathlib import Path
 import attrs
 import httpx
 import trio
-from rich.console import Console
 from rich.live import Live
 
 from trioroute.counted import plural
@@ -21,6 +20,7 @@ from trioroute.demo.processes import (
 )
 from trioroute.demo.show import farewell, replica_line, replica_table, welcome
 from trioroute.demo.traffic import agents
+from trioroute.terminal import Terminal
 
 MODEL = "demo-model"
 FIRST_ENGINE_PORT = 18101
@@ -117,7 +117,7 @@ def _how_it_ended(process: Started, output: Path) -> str:
 
 async def _show(url: str) -> None:
     """The state again and again: a live table on a terminal, a line now and then in a pipe."""
-    console = Console()
+    console = Terminal()
     async with httpx.AsyncClient(timeout=5, trust_env=False) as client:
         with Live(console=console, auto_refresh=False) as live:
             looks = 0

@@ -14,6 +14,7 @@ from trioroute.replay.clock import ago, span
 from trioroute.replay.end_words import end_words
 from trioroute.replay.told import Attempt, End, Followed, ReplicaSeen, Told, WorkSeen
 from trioroute.replay.words import plural
+from trioroute.terminal import Terminal
 
 PIPED_WIDTH = 160
 """Columns of text that goes into a file or a pipe: wide enough that no table breaks its lines."""
@@ -21,12 +22,12 @@ PIPED_WIDTH = 160
 
 def console_for(*, stderr: bool = False) -> Console:
     """A terminal's own width and colours; plain and wide when piped."""
-    console = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    console = Terminal(stderr=stderr, highlight=False, soft_wrap=False)
     if console.is_terminal:
         return console
     file = cast("IO[str]", _Trimmed(sys.stderr if stderr else sys.stdout))
     width = max(console.width, PIPED_WIDTH)
-    return Console(file=file, width=width, highlight=False, soft_wrap=False)
+    return Terminal(file=file, width=width, highlight=False, soft_wrap=False)
 
 
 @attrs.define
