@@ -63,6 +63,6 @@ async def _end(parts: Parts, hurry: trio.CancelScope, number: int) -> None:
     parts.drain.set()
     await trio.sleep(settle_s)
     parts.desk.stopping = True
-    while parts.desk.in_use:  # noqa: ASYNC110 - requests need no event for the one time they are waited for
+    while parts.desk.running:  # noqa: ASYNC110 - requests need no event for the one time they are waited for
         await trio.sleep(LOOK_FOR_END_S)
     parts.shutdown.set()

@@ -12,6 +12,7 @@ import h2.errors
 import h2.events
 import h2.settings
 import trio
+from hyperframe.frame import Frame, GoAwayFrame
 
 from tests.certificates import Pair
 from tests.proxy.serving import RawClient, Serving
@@ -22,12 +23,27 @@ HUGE = 2**30
 SMALL_BUFFER = 32 * 1024
 
 
+class Reading(h2.connection.H2Connection):
+    """Goes on behind GOAWAY, as most clients do and h2 itself does not."""
+
+    def __init__(self) -> None:
+        super().__init__(h2.config.H2Configuration(header_encoding="utf-8"))
+        self.farewells: list[tuple[int, int]] = []
+        """Last stream id and error code of each GOAWAY."""
+
+    def _receive_frame(self, frame: Frame) -> list[h2.events.Event]:
+        if isinstance(frame, GoAwayFrame):
+            self.farewells.append((frame.last_stream_id, frame.error_code))
+            return []
+        return super()._receive_frame(frame)
+
+
 @attrs.define
 class Asker:
     """An HTTP/2 client that reads when it is told to."""
 
     raw: RawClient
-    h2: h2.connection.H2Connection
+    h2: Reading
     heads: dict[int, dict[str, str]] = attrs.field(factory=dict)
     bodies: dict[int, bytes] = attrs.field(factory=dict)
     whole: set[int] = attrs.field(factory=set)
@@ -105,7 +121,7 @@ async def asking(
             )
             await stream.do_handshake()
             raw = RawClient(stream)
-        connection = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
+        connection = Reading()
         connection.local_settings = h2.settings.Settings(
             client=True, initial_values={Settings.INITIAL_WINDOW_SIZE: window}
         )

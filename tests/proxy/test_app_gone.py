@@ -14,6 +14,8 @@ from tests.proxy.serving import RawClient, client, eventually
 from tests.proxy.whole import LIMITS, chat, request, whole
 from trioroute import events as e
 from trioroute.policy import commands as c
+from trioroute.proxy import app
+from trioroute.proxy.passage import Passage
 
 pytestmark = pytest.mark.usefixtures("either_way")
 
@@ -254,3 +256,24 @@ async def test_a_stream_goes_on_when_its_replica_is_ejected_for_other_reasons() 
             go.set()
             await raw.until(LAST)
         assert (await rig.released()).outcome == "ok"
+
+
+async def test_the_end_waits_for_no_request_that_is_told_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Clients that go on asking would put it off for ever."""
+    counted: list[int] = []
+    attempts = app._attempts
+
+    async with whole(always(reply())) as rig:
+
+        async def looking(passage: Passage) -> None:
+            counted.append(rig.desk.running)
+            await attempts(passage)
+
+        monkeypatch.setattr(app, "_attempts", looking)
+        assert (await rig.ask(chat())).status == 200
+        rig.desk.stopping = True
+        assert (await rig.ask(chat())).status == 503
+        assert counted == [1, 0]
+        await eventually(lambda: not rig.desk.running)

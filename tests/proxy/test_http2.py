@@ -26,6 +26,14 @@ class Shelf:
     begun: int = 0
     held: trio.Event | None = None
 
+    def hold(self) -> None:
+        """Answers wait until ``let_go``."""
+        self.held = trio.Event()
+
+    def let_go(self) -> None:
+        assert self.held is not None
+        self.held.set()
+
     async def reaches(self, number: int) -> None:
         await eventually(lambda: self.begun == number)
 
@@ -228,7 +236,7 @@ async def test_an_idle_connection_is_told_of_a_shutdown() -> None:
         await asker.read_whole(1)
         server.shutdown.set()
         await asker.read(lambda: False)
-        assert asker.h2.state_machine.state is h2.connection.ConnectionState.CLOSED
+        assert asker.h2.farewells[-1] == (1, h2.errors.ErrorCodes.NO_ERROR)
 
 
 async def test_a_slow_reader_gets_its_answer_while_others_stand() -> None:

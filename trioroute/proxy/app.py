@@ -83,6 +83,8 @@ async def _pass_through(passage: Passage, receive: Receive) -> None:
             await passage.refuse(too_many)
             return
     request_id = passage.request_id
+    in_time = not desk.stopping
+    desk.running += in_time
     desk.in_use[request_id] = desk.in_use.get(request_id, 0) + 1
     try:
         if not await passage.read(receive):
@@ -92,6 +94,7 @@ async def _pass_through(passage: Passage, receive: Receive) -> None:
         else:
             await _attempts(passage)
     finally:
+        desk.running -= in_time
         if key is not None:
             desk.keys.leave(key)
         left = desk.in_use[request_id] - 1

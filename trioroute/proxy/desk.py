@@ -100,6 +100,8 @@ class Desk:
     pump: Pump = attrs.field(init=False)
     gate: Gate = attrs.field(init=False)
     stopping: bool = False
+    running: int = 0
+    """Requests from before ``stopping``; the others are only told of it."""
     in_use: dict[str, int] = attrs.field(factory=dict)
     """Request ids under way, so that no two requests give an engine the same one."""
 

@@ -94,6 +94,7 @@ class Http2Connection:
             parse_socket_addr(sock.family, sock.getpeername()),
             parse_socket_addr(sock.family, sock.getsockname()),
             self._send,
+            hub=self._hub,
             written=self._unsent.gone,
         )
 
@@ -103,6 +104,7 @@ class Http2Connection:
             self._wire.scope = lost
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._unsent.run)
+                nursery.start_soon(self._heed_drain)
                 with self._reading:
                     await self._streams.initiate()
                     self._await_requests()
@@ -165,6 +167,10 @@ class Http2Connection:
                 await context.terminated.wait()
             await self._go_away()
             self._reading.cancel()
+
+    async def _heed_drain(self) -> None:
+        await self._hub.drain_begun.wait()
+        await self._streams.drain()
 
     async def _go_away(self, code: int = 0) -> None:
         with suppress(h2.exceptions.ProtocolError):  # it is closed already

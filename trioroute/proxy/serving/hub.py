@@ -55,6 +55,7 @@ class Hub:
         self._refusal_headers = refusal_headers
         self.draining = False
         """No connection is kept open after a response."""
+        self.drain_begun = trio.Event()
         self.ending = False
         """No further request of a connection is waited for."""
         self.ended = False
@@ -183,6 +184,7 @@ class Hub:
         """
         await (shutdown if drain is None else drain).wait()
         self.draining = True
+        self.drain_begun.set()
         await shutdown.wait()
         self.ending = True
         _expire(self._idle - self._unused)

@@ -1,4 +1,4 @@
-"""With ``streams`` the only place that touches private names of hypercorn (0.18).
+"""Touches private names of hypercorn (0.18), as ``streams`` and ``stream_ends`` do and no other.
 
 `hypercorn.trio.run.worker_serve` looks up its per-connection class as the global `TCPServer`. We
 run a copy of that function whose `TCPServer` is ours: hypercorn keeps listening, the streams of

@@ -17,7 +17,7 @@ from trioroute.proxy.serving.hub import Door, Headers, Hub
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.seam import lean_worker
 from trioroute.proxy.serving.sockets import listen_on
-from trioroute.proxy.serving.streams import break_stream, undelivered
+from trioroute.proxy.serving.stream_ends import break_stream, undelivered
 from trioroute.proxy.serving.tls import Renewable
 
 logger = logging.getLogger("trioroute.proxy")

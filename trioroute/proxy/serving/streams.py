@@ -3,7 +3,6 @@
 Touches private names of hypercorn, as ``seam`` does.
 """
 
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -12,27 +11,37 @@ from weakref import WeakSet
 import attrs
 import h2.exceptions
 import trio
-from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset
-from hypercorn.events import Closed
-from hypercorn.protocol.events import EndBody, EndData, Response
+from h2.events import (
+    DataReceived,
+    PingAckReceived,
+    PriorityUpdated,
+    RequestReceived,
+    StreamEnded,
+    StreamReset,
+)
+from hypercorn.events import Closed, RawData, Updated
+from hypercorn.protocol.events import EndBody, EndData, Response, StreamClosed
 from hypercorn.protocol.h2 import BUFFER_LOW_WATER, H2Protocol, StreamBuffer
-from hypercorn.protocol.http_stream import ASGIHTTPState
 from priority.priority import MissingStreamError
 
 from trioroute.proxy.serving import peer_settings, refusing
-from trioroute.proxy.serving.asgi import Send
-
-logger = logging.getLogger("trioroute.proxy")
+from trioroute.proxy.serving.http2_state import ClientLeaves, Http2State, Malformed, asks_to_leave
+from trioroute.proxy.serving.hub import Headers, Hub
+from trioroute.proxy.serving.refusal import Refusal, invalid
 
 FRAME_BYTES = 64 * 1024
 """Of DATA at most, whatever the client would take: other streams get their turn in between."""
-FLUSH_S = 1.0
 TELL_S = 1.0
 """For a request to be told that its client is gone: it listens, but while it is refused."""
 NO_ERROR = 0
+PROTOCOL_ERROR = 1
 INTERNAL_ERROR = 2
 REFUSED_STREAM = 7
 """RFC 9113 section 7."""
+FAREWELL = b"farewell"
+"""In a PING."""
+CROSSING_S = 0.25
+"""What an idle client is given to use the connection once more, which it may be about to do."""
 
 
 @attrs.define(slots=True)
@@ -50,10 +59,24 @@ class Streams(H2Protocol):
     ``written`` waits until all of it has left: DATA waits for that, nothing else does.
     """
 
-    def __init__(self, *args: Any, written: Callable[[], Awaitable[None]], **named: Any) -> None:  # noqa: ANN401 - hypercorn's own arguments
-        super().__init__(*args, **named)
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401 - hypercorn's own arguments
+        hub: Hub,
+        written: Callable[[], Awaitable[None]],
+    ) -> None:
+        super().__init__(*args)
+        self.connection = Http2State(self.connection.local_settings)
         peer_settings.bound(self.connection)
+        self._hub = hub
         self._written = written
+        self._draining = False
+        self._asked = False
+        """The client, to begin nothing more."""
+        self._leaving = False
+        """The client begins nothing more."""
+        self._left = False
+        """It was told that nothing more is taken."""
         self._cut: WeakSet[Any] = WeakSet()
         """Buffers whose end did not leave."""
         self._rests: dict[int, _Rest] = {}
@@ -78,19 +101,113 @@ class Streams(H2Protocol):
 
     async def _handle_events(self, events: Any) -> None:  # noqa: ANN401 - hypercorn's
         """As hypercorn, which falls over the rest of a body that was refused before its end, and
-        resets what comes behind a shutdown without a word that it may be sent elsewhere."""
+        over heads. Priorities are passed over (RFC 9113 section 5.3.2)."""
         for event in events:
-            if isinstance(event, RequestReceived) and self.context.terminated.is_set():
-                with suppress(h2.exceptions.ProtocolError):
-                    self.connection.reset_stream(event.stream_id, error_code=REFUSED_STREAM)
+            if isinstance(event, RequestReceived):
+                await self._begin(event)
             elif isinstance(event, DataReceived) and event.stream_id not in self.streams:
                 with suppress(h2.exceptions.ProtocolError):
                     self._pass_over(event.stream_id, event.flow_controlled_length)
-            else:
-                if isinstance(event, StreamEnded | StreamReset):
+            elif isinstance(event, StreamReset | Malformed):
+                await self._reset_by_client(event)
+            elif isinstance(event, ClientLeaves):
+                await self._let_leave()
+            elif isinstance(event, PingAckReceived):
+                if self._asked and event.ping_data == FAREWELL:
+                    await self._let_leave()
+            elif not isinstance(event, PriorityUpdated):
+                if isinstance(event, StreamEnded):
                     self._rests.pop(event.stream_id, None)
                 await super()._handle_events([event])
         await self._flush()
+
+    async def _begin(self, request: RequestReceived) -> None:
+        """Where hypercorn would reset what comes behind a shutdown without a word that it may be
+        sent elsewhere."""
+        stream_id = request.stream_id
+        if self.context.terminated.is_set() or self._too_many(stream_id):
+            with suppress(h2.exceptions.ProtocolError):
+                self.connection.reset_stream(stream_id, error_code=REFUSED_STREAM)
+            return
+        refusal = unreadable(request.headers)
+        if refusal is not None:
+            with suppress(h2.exceptions.ProtocolError):
+                self._turn_down(stream_id, refusal, request.headers)
+            return
+        try:
+            await super()._handle_events([request])
+        except Exception as error:
+            self._hub.tell(f"an HTTP/2 request failed to begin: {error!r}")
+            self.streams.pop(stream_id, None)
+            self._forget(stream_id)
+            with suppress(h2.exceptions.ProtocolError):
+                self.connection.reset_stream(stream_id, error_code=INTERNAL_ERROR)
+        if self._draining and len(self.streams) > 1:
+            await self._ask_to_leave()
+
+    def _too_many(self, stream_id: int) -> bool:
+        """Whether this one is over the limit, whatever came in one go with it."""
+        streams, most = self.connection.streams, self.config.h2_max_concurrent_streams
+        if len(streams) <= most:
+            return False
+        return sum(one.open for number, one in streams.items() if number <= stream_id) > most
+
+    def _turn_down(self, stream_id: int, refusal: Refusal, head: Headers) -> None:
+        """Answer a request that gets no further; what still comes of it is passed over."""
+        self._hub.refused(refusal.code)
+        told = self._hub.addressed(refusal, head)
+        date = (b"date", self._hub.date_line[6:].strip())
+        headers = [(b":status", b"%d" % told.status), *told.headers(), date]
+        self.connection.send_headers(stream_id, headers)
+        try:
+            self.connection.send_data(stream_id, told.body(), end_stream=True)
+        except h2.exceptions.FlowControlError:
+            self.connection.reset_stream(stream_id, error_code=PROTOCOL_ERROR)
+
+    async def _reset_by_client(self, event: StreamReset | Malformed) -> None:
+        if isinstance(event, Malformed):
+            self._hub.refused("invalid_request")
+        self._rests.pop(event.stream_id, None)
+        await self._close_stream(event.stream_id)
+        await self._window_updated(event.stream_id)
+        if not self.streams:
+            await self.send(Updated(idle=True))
+        await self._leave_if_idle()
+
+    async def drain(self) -> None:
+        """Have the client begin nothing more here, and end with its last request.
+
+        It is asked in one go with the end of the last answer that runs, for clients made of h2
+        (httpx) give up what runs when they are asked; and when it begins another beside it.
+        """
+        self._draining = True
+        await trio.sleep(CROSSING_S)
+        await self._leave_if_idle()
+
+    async def _ask_to_leave(self) -> None:
+        """RFC 9113 section 6.8: what it begins all the same is served, and what it began before it
+        heard of that is here with the answer to the PING. h2 takes no frame behind GOAWAY."""
+        if not self._asked:
+            self._asked = True
+            with suppress(h2.exceptions.ProtocolError):  # it is closed already
+                self.connection.ping(FAREWELL)
+                await self.send(RawData(self.connection.data_to_send() + asks_to_leave()))
+
+    async def _let_leave(self) -> None:
+        self._leaving = True
+        await self._leave_if_idle()
+
+    async def _leave_if_idle(self) -> None:
+        if self.streams or self.closed or self._left:
+            return
+        if self._leaving:
+            self._left = True
+            with suppress(h2.exceptions.ProtocolError):
+                self.connection.close_connection()
+            await self._flush()
+            await self.send(Closed())
+        elif self._draining:
+            await self._ask_to_leave()
 
     def _pass_over(self, stream_id: int, size: int) -> None:
         """Take more of a body whose request was answered, for a client that reads no answer before
@@ -121,6 +238,8 @@ class Streams(H2Protocol):
                 await trio.lowlevel.checkpoint()  # who watches it cancels a request cut off so
         else:
             await super().stream_send(event)
+            if isinstance(event, StreamClosed):
+                await self._leave_if_idle()
 
     async def _send_data(self, stream_id: int) -> None:
         """As hypercorn's, with END_STREAM in the last frame and not behind a wait for it."""
@@ -138,6 +257,8 @@ class Streams(H2Protocol):
                 self.priority.block(stream_id)
             if ends:
                 self._forget(stream_id)
+                if self._draining and len(self.streams) == 1:
+                    await self._ask_to_leave()
         except (KeyError, h2.exceptions.ProtocolError):
             # The stream or the connection was closed meanwhile.
             closed = self.stream_buffers.get(stream_id)
@@ -155,6 +276,16 @@ class Streams(H2Protocol):
             self.priority.remove_stream(stream_id)
 
 
+def unreadable(head: Headers) -> Refusal | None:
+    """Why hypercorn could not take this head: it decodes method and path, and needs both."""
+    said = dict(head)
+    if not said.get(b":method", b"").isascii() or not said.get(b":path", b"").isascii():
+        return invalid("the request target holds a space, a control or a character outside ASCII")
+    if b":path" not in said:
+        return invalid("CONNECT is not served here")
+    return None
+
+
 async def _pop(buffer: StreamBuffer, most: int) -> bytes:
     """As the buffer's own, which lets the application go on whenever little was taken out: for a
     client that opens no window, or a few bytes of it, whole answers would pile up."""
@@ -165,32 +296,3 @@ async def _pop(buffer: StreamBuffer, most: int) -> bytes:
     if not buffer.buffer:
         await buffer._is_empty.set()
     return data
-
-
-async def break_stream(send: Send) -> None:
-    """End an HTTP/2 response with RST_STREAM; HTTP/1.1 needs nothing (the connection closes).
-
-    Hypercorn forgets an HTTP/2 stream whose application failed half-way and leaves the client
-    waiting for ever. Bytes already queued get FLUSH_S to leave first, unless they would end it.
-    """
-    stream = getattr(send, "__self__", None)
-    protocol = getattr(getattr(stream, "send", None), "__self__", None)
-    reset = getattr(getattr(protocol, "connection", None), "reset_stream", None)
-    if stream is None or protocol is None or reset is None:
-        return
-    buffered = protocol.stream_buffers.get(stream.stream_id)
-    with trio.move_on_after(FLUSH_S):
-        if buffered is not None and len(buffered.buffer) and not buffered._complete:
-            await buffered.drain()
-    try:
-        reset(stream.stream_id, error_code=INTERNAL_ERROR)
-        await protocol._flush()
-        await protocol._window_updated(stream.stream_id)  # what was buffered for it goes
-    except Exception:
-        logger.debug("the stream was gone before it could be reset", exc_info=True)
-
-
-def undelivered(send: Send) -> bool:
-    """Whether the end of a response, which was sent, waits in hypercorn for the client's window."""
-    stream = getattr(send, "__self__", None)
-    return getattr(stream, "state", None) is ASGIHTTPState.RESPONSE

@@ -1,0 +1,145 @@
+"""HTTP/2: how the two part in order, by GOAWAY (RFC 9113 section 6.8)."""
+
+import h2.errors
+import httpx
+import pytest
+import trio
+from hyperframe.frame import GoAwayFrame, RstStreamFrame
+
+from tests.proxy.asker import asking
+from tests.proxy.serving import PATIENCE_S, eventually, serving
+from tests.proxy.test_http2 import Shelf
+from trioroute.proxy.serving import streams
+from trioroute.proxy.serving.http2_state import LAST_OF_ALL
+from trioroute.proxy.serving.limits import ServerLimits
+
+NO_ERROR = h2.errors.ErrorCodes.NO_ERROR
+
+
+def goaway(code: int = NO_ERROR) -> bytes:
+    return GoAwayFrame(0, last_stream_id=0, error_code=code).serialize()
+
+
+async def test_a_client_that_leaves_gets_what_it_asked_for_first() -> None:
+    shelf = Shelf()
+    shelf.hold()
+    async with serving(shelf) as server, asking(server) as asker:
+        asked = [await asker.ask(f"/{number}") for number in range(3)]
+        await shelf.reaches(3)
+        await asker.raw.send(goaway())
+        await trio.sleep(0.1)
+        shelf.let_go()
+        await asker.read(lambda: False)
+        assert asker.whole == set(asked)
+        assert asker.h2.farewells == [(5, NO_ERROR)]
+    assert not any(gone for _, gone in shelf.ends)
+
+
+async def test_a_client_that_leaves_and_gives_up_its_last_request_is_let_go() -> None:
+    shelf = Shelf()
+    shelf.hold()
+    async with serving(shelf) as server, asking(server) as asker:
+        stream = await asker.ask("/lost")
+        await shelf.reaches(1)
+        await asker.raw.send(goaway() + RstStreamFrame(stream, error_code=8).serialize())
+        with trio.fail_after(10):
+            await asker.read(lambda: False)
+    assert shelf.ends == [("/lost", True)]
+
+
+async def test_a_client_that_leaves_without_a_request_is_let_go_at_once() -> None:
+    async with serving(Shelf()) as server, asking(server) as asker:
+        await asker.raw.send(goaway())
+        with trio.fail_after(10):
+            await asker.read(lambda: False)
+
+
+async def test_a_client_that_leaves_over_an_error_is_gone() -> None:
+    shelf = Shelf()
+    shelf.hold()
+    async with serving(shelf) as server, asking(server) as asker:
+        await asker.ask("/lost")
+        await shelf.reaches(1)
+        await asker.raw.send(goaway(h2.errors.ErrorCodes.INTERNAL_ERROR))
+        await eventually(lambda: shelf.ends == [("/lost", True)])
+
+
+@pytest.mark.parametrize("used", [False, True])
+async def test_an_idle_connection_is_asked_to_leave_when_the_server_drains(used: bool) -> None:
+    """First for what may be on its way, then, when that would be here, for good."""
+    drain = trio.Event()
+    async with serving(Shelf(), drain=drain) as server, asking(server) as asker:
+        if used:
+            await asker.read_whole(await asker.ask("/first"))
+        drain.set()
+        with trio.fail_after(10):
+            await asker.read(lambda: False)
+        assert asker.h2.farewells == [(LAST_OF_ALL, NO_ERROR), (1 if used else 0, NO_ERROR)]
+        assert not server.shutdown.is_set()
+
+
+async def test_a_request_that_crosses_with_the_farewell_is_served() -> None:
+    shelf = Shelf()
+    drain = trio.Event()
+    async with serving(shelf, drain=drain) as server, asking(server) as asker:
+        await asker.read_whole(await asker.ask("/first"))
+        shelf.hold()
+        drain.set()
+        await trio.sleep(2 * streams.CROSSING_S)  # it was asked, and has not read so yet
+        crossing = await asker.ask("/crossing")
+        await shelf.reaches(2)
+        await asker.read(lambda: bool(asker.h2.farewells))
+        await trio.sleep(0.1)
+        shelf.let_go()
+        await asker.read(lambda: False)
+        assert crossing in asker.whole
+        assert asker.h2.farewells == [(LAST_OF_ALL, NO_ERROR), (crossing, NO_ERROR)]
+
+
+async def test_clients_made_of_h2_lose_nothing_while_the_server_drains() -> None:
+    """They take no frame behind GOAWAY, so it comes with the last of an answer, in one go."""
+    drain = trio.Event()
+    shelf = Shelf()
+    async with serving(shelf, drain=drain) as server:
+        http = httpx.AsyncClient(http1=False, http2=True, base_url=server.url, timeout=PATIENCE_S)
+        async with http:
+            for number in range(60):
+                if number == 20:
+                    drain.set()
+                answer = await http.get(f"/{number}")
+                assert answer.text == f"/{number}" * 3
+    assert shelf.begun == 60
+
+
+async def test_a_draining_server_asks_no_client_to_leave_over_running_requests() -> None:
+    """Those of h2 (httpx) would give them up; who begins another is asked, and it is served."""
+    shelf = Shelf()
+    shelf.hold()
+    drain = trio.Event()
+    async with serving(shelf, drain=drain) as server, asking(server) as asker:
+        first = await asker.ask("/first")
+        await shelf.reaches(1)
+        drain.set()
+        with trio.move_on_after(0.3):
+            await asker.read(lambda: bool(asker.h2.farewells))
+        assert not asker.h2.farewells
+        further = await asker.ask("/further")
+        await asker.read(lambda: bool(asker.h2.farewells))
+        assert asker.h2.farewells == [(LAST_OF_ALL, NO_ERROR)]
+        shelf.let_go()
+        await asker.read(lambda: False)
+        assert asker.whole == {first, further}
+        assert asker.h2.farewells[1:] == [(further, NO_ERROR)]
+
+
+async def test_a_connection_whose_last_request_was_reset_is_idle() -> None:
+    limits = ServerLimits(keep_alive_s=0.3)
+    shelf = Shelf()
+    shelf.hold()
+    async with serving(shelf, limits) as server, asking(server) as asker:
+        stream = await asker.ask("/lost")
+        await shelf.reaches(1)
+        await asker.reset(stream)
+        with trio.fail_after(10):
+            await asker.read(lambda: False)
+        assert asker.h2.farewells == [(1, NO_ERROR)]
