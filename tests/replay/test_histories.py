@@ -11,11 +11,12 @@ from eventlog.memory import MemoryStore
 from tests.replay.rig import busy_day, source_of, store_of
 from tests.rig import Flown, Rig
 from trioroute.events import Spilled
-from trioroute.policy.commands import Refuse
+from trioroute.policy.commands import Refuse, Stop
 from trioroute.policy.keys import HEX_KEY_BYTES, KEY_BYTES, digest_key
 from trioroute.projections.digest import digest
+from trioroute.replay.clock import local_iso
 from trioroute.replay.find import last_decisions, numbers_of_request, parse_decision
-from trioroute.replay.histories import decision_table
+from trioroute.replay.histories import decision_table, present_moment
 from trioroute.replay.moment import tell_moment
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Past, Source
 from trioroute.replay.replica import tell_replica
@@ -252,3 +253,39 @@ def test_a_request_that_the_router_left_says_so() -> None:
     printed = StringIO()
     Console(file=printed, width=140).print(decision_table([row], rig.at_ms))
     assert "router died" in printed.getvalue()
+
+
+def test_a_moment_in_which_no_router_ran_says_so() -> None:
+    rig = Rig().live("a")
+    before_ms = rig.at_ms
+    rig.pass_s(10)
+    rig.do(Stop(at_ms=rig.at_ms, cause="signal"))
+    stopped_ms = rig.at_ms
+    rig.pass_s(86)
+    rig.restart()
+    started_ms = rig.at_ms
+    rig.scrape(a=(0, 0))
+    last_ms = rig.at_ms
+    rig.pass_s(20)
+    rig.restart()
+    source = source_of(rig)
+
+    def down(at_ms: int) -> str | None:
+        (moment,) = tell_moment(source, at_ms)
+        printed = StringIO()
+        present_moment(Console(file=printed, width=400), moment, rig.at_ms)
+        assert (moment.down is None) == ("its last row left" not in printed.getvalue())
+        return moment.down
+
+    stopped, started = local_iso(stopped_ms), local_iso(started_ms)
+    said = f"no router ran then: it stopped {stopped} and started {started}"
+    assert down(stopped_ms + 1000) == down(stopped_ms) == said
+    assert down(before_ms) is down(started_ms) is down(last_ms) is down(rig.at_ms + 99) is None
+    died, again = local_iso(last_ms), local_iso(rig.at_ms)
+    assert down(last_ms + 1000) == (
+        f"no row is of that time: the router died at or after {died} and started {again}"
+    )
+    rig.do(Stop(at_ms=rig.at_ms, cause="signal"))
+    (end,) = tell_moment(source_of(rig), rig.at_ms + 99)
+    assert end.down is not None
+    assert end.down.endswith("did not start again in this log")

@@ -143,7 +143,11 @@ def test_the_last_decisions_and_the_state_now_say_it(dead: Path) -> None:
     assert last.stdout.count("router died") == 2
     assert "in flight" not in last.stdout
     assert died_words() in last.stderr
-    assert died_words() in asked(dead, "--at", "now").stderr
+    now = asked(dead, "--at", "now")
+    assert died_words() in now.stderr
+    assert "no router ran now or lately" in now.stdout
+    between = local_iso(under_load()[0].at_ms - 1500)
+    assert "no router ran" not in asked(dead, "--at", between).stdout
     before = local_iso(under_load()[0].at_ms - 5000)
     assert "no router writes" not in asked(dead, "--at", before).stderr
 

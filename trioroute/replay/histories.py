@@ -206,6 +206,8 @@ def _within(median_ms: int | None, most_ms: int | None) -> list[str]:
 def present_moment(console: Console, moment: Moment, now_ms: int) -> None:
     when = f"{moment.at} ({ago(moment.at_ms, now_ms)})"
     say(console, f"{moment.router} at {when}, after {moment.router}/{moment.position}", "bold")
+    if moment.down is not None:
+        say(console, f"{moment.down}; what follows is what its last row left", "bold red")
     say(
         console,
         f"pins: {moment.session_pins} session, {moment.prefix_pins} prefix; in flight: "

@@ -6,6 +6,7 @@ from trioroute.projections import State
 from trioroute.projections.state import imbalance_now_m
 from trioroute.replay.clock import local_iso
 from trioroute.replay.explain import seen_at
+from trioroute.replay.log_end import log_end
 from trioroute.replay.read import NotFound, Past, Source, decision_name, router_of
 from trioroute.replay.told import FlightSeen, Moment
 
@@ -18,7 +19,7 @@ def tell_moment(source: Source, at_ms: int) -> list[Moment]:
     Where a restart set the clock back, that is the last row with such a time. A time past the end
     shows the end. Raises NotFound for a time before the first event, CannotRead.
     """
-    end = source.last()
+    end, asked_ms = source.last(), at_ms
     at_ms = min(at_ms, end.at_ms)
     until = source.reader.last_until(at_ms)
     if until == 0:
@@ -27,10 +28,35 @@ def tell_moment(source: Source, at_ms: int) -> list[Moment]:
     fold = source.fold_before(until + 1)
     pasts = {stream: Past(stream, state) for stream, state in fold.states.items()}
     source.fold_rows(pasts, fold.head.seq, until)
-    return [_moment(stream, past.state, at_ms) for stream, past in pasts.items()]
+    return [
+        _moment(stream, past.state, at_ms, _down(source, stream, past.state.position, asked_ms))
+        for stream, past in pasts.items()
+    ]
 
 
-def _moment(stream: str, state: State, at_ms: int) -> Moment:
+def _down(source: Source, stream: str, position: int, at_ms: int) -> str | None:
+    """Why no router ran at ``at_ms``, behind row ``position`` of its stream; None: it may have."""
+    last, then = source.at(stream, position), source.at(stream, position + 1)
+    if last is None:
+        return None
+    started = None if then is None or then.kind != "Started" else local_iso(then.at_ms)
+    if last.kind == "Stopped":
+        again = "did not start again in this log" if started is None else f"started {started}"
+        return f"no router ran then: it stopped {local_iso(last.at_ms)} and {again}"
+    if at_ms <= last.at_ms:
+        return None
+    if started is not None:
+        return (
+            f"no row is of that time: the router died at or after {local_iso(last.at_ms)} and "
+            f"started {started}"
+        )
+    gone = log_end(source) if then is None else None
+    if gone is None or not gone.died or gone.last.stream != stream:
+        return None
+    return f"no router ran now or lately: it died at or after {gone.at} and did not start again"
+
+
+def _moment(stream: str, state: State, at_ms: int, down: str | None) -> Moment:
     at_ms = max(at_ms, state.at_ms)
     flights = state.load.flights
     return Moment(
@@ -54,4 +80,5 @@ def _moment(stream: str, state: State, at_ms: int) -> Moment:
             for number, flight in islice(flights.items(), OLDEST_FLIGHTS)
         ),
         imbalance_m=imbalance_now_m(state, at_ms),
+        down=down,
     )

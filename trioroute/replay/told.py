@@ -201,7 +201,8 @@ class FlightSeen:
 
 @attrs.frozen(kw_only=True)
 class Moment:
-    """One router at one moment; ``oldest`` are the requests that ran for longest."""
+    """One router at one moment; ``oldest`` are the requests that ran for longest. ``down`` says
+    that no router ran then, and since when: the rest is what its last row left."""
 
     router: str
     position: int
@@ -213,6 +214,7 @@ class Moment:
     in_flight: int
     oldest: tuple[FlightSeen, ...]
     imbalance_m: int
+    down: str | None = None
 
 
 @attrs.frozen(kw_only=True)
