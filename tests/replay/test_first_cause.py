@@ -48,9 +48,61 @@ def asleep(rig: Rig) -> None:
     rig.scrape(b=rig.reading("b", asleep=True))
 
 
+def after_a_stop(seconds: int) -> Incident:
+    rig = Rig().live("a", "b")
+    rig.finish(rig.go())
+    rig.pass_s(2)
+    rig.do(c.Stop(at_ms=rig.at_ms, cause="signal"))
+    rig.pass_s(seconds)
+    rig.restart()
+    rig.scrape(a=(0, 0), b=(0, 0))
+    rig.pass_s(2)
+    rig.finish(rig.go())
+    return of_rig(rig)
+
+
+def test_a_long_time_in_which_nobody_listened_is_a_cause() -> None:
+    told = after_a_stop(86)
+    cause = told.first_cause
+    assert cause is not None
+    assert cause.kind == "down"
+    said = "for 1 min 26 s nobody listened: the router had stopped; who came is not in the log"
+    assert cause.text == said
+    assert [line.event for line in cause.evidence] == ["Started"]
+    assert "nothing went wrong" not in str(blocks_of(told))
+
+
+def test_a_stop_behind_which_no_router_came_is_noted() -> None:
+    rig = Rig().live("a")
+    rig.pass_s(2)
+    stop(rig)
+    told = tell_incident(source_of_rig(rig), 1, rig.at_ms + 5000)
+    assert len(told.notes) == 1
+    assert "did not start again in this log" in told.notes[0]
+    assert not tell_incident(source_of_rig(rig), 1, rig.at_ms + 4999).notes
+
+
+def test_a_short_one_is_no_cause_but_is_not_called_harmless() -> None:
+    told = after_a_stop(4)
+    assert told.first_cause is None
+    (changes,) = [block for block in blocks_of(told) if block.title == "Changes"]
+    assert changes.said == ("made on purpose; who came while no router ran is not in the log",)
+
+
+def test_an_outage_made_by_hand_is_not_called_harmless() -> None:
+    rig = Rig().live("a")
+    rig.do(c.Eject(at_ms=rig.at_ms, replica="a", why="test"))
+    rig.pass_s(5)
+    rig.same("a")
+    told = of_rig(rig)
+    assert "outage" in [phase.name for phase in told.phases]
+    (changes,) = [block for block in blocks_of(told) if block.title == "Changes"]
+    assert changes.said == ("made on purpose",)
+
+
 def restarted(rig: Rig) -> None:
     stop(rig)
-    rig.pass_s(5)
+    rig.pass_s(4)
     rig.restart()
 
 
@@ -71,7 +123,9 @@ def test_what_is_done_on_purpose_is_no_cause_where_nothing_went_wrong(change: ob
     assert told.changes
     titles = {block.title: block.said for block in blocks_of(told)}
     assert titles["First cause"] == ("nothing went wrong with the service in this span",)
-    assert titles["Changes"] == ("made on purpose, and nothing went wrong by them",)
+    but = "; who came while no router ran is not in the log"
+    harmless = ", and nothing went wrong by them"
+    assert titles["Changes"] == (f"made on purpose{but if change is restarted else harmless}",)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +248,7 @@ def test_the_row_before_the_span_tells_whether_the_router_died() -> None:
     rig.pass_s(20)
     rig.restart()
     rig.pass_s(1).same()
-    assert of_rig(rig, 10).first_cause is None
+    assert cause_of(rig, 10).kind == "down"
 
 
 def test_a_log_that_could_not_be_written_is_the_cause() -> None:

@@ -18,6 +18,9 @@ SHOWN = 200
 FLEET_SHOWN = 20
 """Replicas named in the head."""
 
+QUIET = frozenset({"normal", "recovery", "reduced capacity"})
+"""Phases in which no client is turned away."""
+
 PREVENTION = "What would have prevented it"
 
 
@@ -60,7 +63,7 @@ def _cause(told: Incident) -> list[Block]:
             said += _keys_said(told)
         blocks = [Block("First cause", tuple(said))]
         if told.changes:
-            said = ["made on purpose, and nothing went wrong by them"]
+            said = [_purpose(told)]
             blocks.append(Block("Changes", tuple(said), columns, _rows(told.changes)))
         return blocks
     where = f" ({cause.place})" if cause.place else ""
@@ -86,6 +89,15 @@ def _keys_said(told: Incident) -> list[str]:
         "process log (reload: API keys)"
     )
     return [said]
+
+
+def _purpose(told: Incident) -> str:
+    """Only of a span without trouble is it said that changes made none."""
+    names = {one.name for one in told.phases}
+    if "restart" in names:
+        return "made on purpose; who came while no router ran is not in the log"
+    well = not told.total.failed and names <= QUIET
+    return f"made on purpose{', and nothing went wrong by them' if well else ''}"
 
 
 def _prevention(told: Incident) -> list[Block]:

@@ -20,6 +20,7 @@ from trioroute.replay.incident.course import (
     models_of,
     standing_of,
 )
+from trioroute.replay.incident.down import DOWN_MS, down_cause
 from trioroute.replay.incident.evidence import cause_of
 from trioroute.replay.incident.frozen import stall_trouble
 from trioroute.replay.incident.lanes import Lanes
@@ -245,6 +246,8 @@ class Router:
             self.story.causes.trouble(Trouble(self.last_ms or record.at_ms, cause))
         else:
             self.story.causes.change(line)
+            if record.at_ms - self.last_ms >= DOWN_MS and self.story.down is None:
+                self.story.down = down_cause(self.last_ms, line)
         self.phases.restarted()
         self.silent_ms = max(self.last_ms, self.traffic.from_ms)
         self.lanes.down(self.silent_ms, record.at_ms)

@@ -14,6 +14,7 @@ from trioroute.replay.clock import local_iso, now_ms
 from trioroute.replay.incident.course import Course, under_way
 from trioroute.replay.incident.delays import Delays
 from trioroute.replay.incident.died import tell_death
+from trioroute.replay.incident.down import DOWN_MS
 from trioroute.replay.incident.groups import hit_of
 from trioroute.replay.incident.prevention import prevented
 from trioroute.replay.incident.requests import Requests
@@ -52,12 +53,11 @@ def tell_incident(
     until = source.reader.last_until(to_ms)
     oldest = next(source.kept(0, end.seq, lambda _: None), end)
     if until <= first:
-        begins = oldest.at_ms
+        behind = gone if from_ms > end.at_ms else None
         raise NotFound(
             f"no event is between {local_iso(from_ms)} and {local_iso(asked_ms)}: the "
-            f"log holds {local_iso(begins)} to {local_iso(end.at_ms)}"
-            + _around(source, first, end.seq)
-            + (f"; {gone.words(None)}" if gone is not None and from_ms > end.at_ms else "")
+            f"log holds {local_iso(oldest.at_ms)} to {local_iso(end.at_ms)}"
+            + (_around(source, first, end.seq) if behind is None else f"; {behind.words(None)}")
         )
     first = max(first, oldest.seq - 1)
     retired = oldest.seq > 1 and from_ms < oldest.at_ms
@@ -81,6 +81,8 @@ def tell_incident(
             progress(part.until - first, until - first)
     if gone is not None and gone.last.seq == until:
         walk.end(gone, to_ms)
+    elif end.seq == until:
+        walk.stopped(end, asked_ms)
     return walk.told(from_ms, to_ms, until)
 
 
@@ -167,6 +169,12 @@ class _Walk:
             self.story.causes.missing(at_ms, place)
         return router
 
+    def stopped(self, last: Record, asked_ms: int) -> None:
+        """The span reaches the end of the log, and was asked for until ``asked_ms``."""
+        if last.kind == "Stopped" and asked_ms - last.at_ms >= DOWN_MS:
+            said = f"the router stopped at {local_iso(last.at_ms)} and did not start again"
+            self.story.note(f"{said} in this log: who came later is not in it")
+
     def end(self, end: LogEnd, to_ms: int) -> None:
         """The span reaches the end of a log whose router did not stop."""
         router = self.routers.get(end.last.stream)
@@ -183,7 +191,7 @@ class _Walk:
         hit = hit_of(traffic.groups, self.delays.usuals)
         total = _total(hit)
         lost = traffic.limbo.first()
-        cause = story.causes.told(traffic.hurt.toll, self.delays.toll, lost=lost)
+        cause = story.causes.told(traffic.hurt.toll, self.delays.toll, lost=lost) or story.down
         harms = list(story.rules.harms.by_kind.values())
         prevents = prevented(self.source, harms, cause, until, traffic)
         return Incident(
