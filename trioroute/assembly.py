@@ -133,7 +133,7 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
         upstreams=Upstreams(
             connect_timeout_s(settings.in_force), authorizations(settings, environ)
         ),
-        watch=Watch(now_ms, lambda: router.state.settings, partial(_refuses, router)),
+        watch=Watch(now_ms, lambda: state.settings, partial(_refuses, router), logger.warning),
         measure_decision=timings.decision.observe_ns,
         count_unlogged=timings.response_unlogged,
         count_refusal=timings.refusals.note,

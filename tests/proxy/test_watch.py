@@ -12,6 +12,7 @@ from trioroute.events import InForce
 from trioroute.proxy.watch import (
     LOOK_EVERY_MAX_MS,
     LOOK_EVERY_MIN_MS,
+    TELL_EVERY_MS,
     Limit,
     Watch,
     Watched,
@@ -204,6 +205,29 @@ def test_what_the_router_was_held_up_runs_no_limit(late_ms: int, limit: Limit | 
     assert broken(watched) == limit
     hand.look(1)
     assert broken(watched) == "first_byte"
+
+
+def test_a_standstill_is_told_once_a_minute_with_how_often_it_was() -> None:
+    hand, told = Hand(), list[str]()
+    hand.watch.tell = told.append
+    hand.open()
+    hand.watch.forgive(HELD_UP_MS - 1)
+    assert told == []
+    hand.watch.forgive(7064)
+    assert len(told) == 1
+    assert told[0] == (
+        "the router itself stood still for 7.1 s (stopped, paused or swapped out, or too little "
+        "CPU): no limit of time ran meanwhile; 1 request under way"
+    )
+    for _ in range(3):
+        hand.watch.forgive(600)
+    assert len(told) == 1
+    hand.at_ms += TELL_EVERY_MS
+    hand.watch.forgive(800)
+    assert "still for 0.8 s, and 3 times before, since it was last told (" in told[1]
+    hand.at_ms += TELL_EVERY_MS
+    hand.watch.forgive(900)
+    assert "still for 0.9 s (" in told[2]
 
 
 def test_a_request_that_came_behind_the_standstill_gains_nothing() -> None:

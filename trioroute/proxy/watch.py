@@ -10,10 +10,14 @@ import attrs
 import trio
 
 from trioroute.clock import HELD_UP_MS
+from trioroute.counted import plural
 from trioroute.events import InForce
 
 Phase = Literal["first_byte", "idle", "client_stall", "log"]
 Limit = Literal["first_byte", "idle", "client_stall", "log", "total", "stream_grace"]
+
+TELL_EVERY_MS = 60_000
+"""A machine that starves its router does so again and again: one line a minute tells it."""
 
 LOOK_EVERY_MIN_MS = 20
 LOOK_EVERY_MAX_MS = 500
@@ -45,13 +49,17 @@ class Watch:
 
     Such a replica gets the grace from when that was noticed, or from its last byte if that is
     later; requests that have no byte yet are given up too, for nobody will answer them.
+    ``tell`` gets a line where the router itself stood still.
     """
 
     now_ms: Callable[[], int]
     settings: Callable[[], InForce]
     refuses: Callable[[str], bool]
+    tell: Callable[[str], None] = lambda _: None
     _open: set[Watched] = attrs.field(factory=set, init=False)
     _refusing: dict[str, int] = attrs.field(factory=dict, init=False)
+    _told_ms: int | None = attrs.field(default=None, init=False)
+    _untold: int = attrs.field(default=0, init=False)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -82,6 +90,23 @@ class Watch:
             for watched in self._open:
                 watched.since_ms = min(now_ms, watched.since_ms + late_ms)
                 watched.started_ms = min(now_ms, watched.started_ms + late_ms)
+            self._tell(late_ms, now_ms)
+
+    def _tell(self, late_ms: int, now_ms: int) -> None:
+        if self._told_ms is not None and now_ms - self._told_ms < TELL_EVERY_MS:
+            self._untold += 1
+            return
+        more = (
+            f", and {plural(self._untold, 'time')} before, since it was last told"
+            if self._untold
+            else ""
+        )
+        self.tell(
+            f"the router itself stood still for {late_ms / 1000:.1f} s{more} (stopped, paused or "
+            "swapped out, or too little CPU): no limit of time ran meanwhile; "
+            f"{plural(len(self._open), 'request')} under way"
+        )
+        self._told_ms, self._untold = now_ms, 0
 
     def look(self) -> None:
         """Cancel whatever is over its limit."""

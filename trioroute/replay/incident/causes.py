@@ -21,7 +21,7 @@ from trioroute.replay.words import plural
 BEFORE_MS = 600_000
 """A change is told with the trouble that it came this long before, and no longer."""
 
-OF_ITS_OWN = frozenset({"eject", "stall", "died", "log", "failure"})
+OF_ITS_OWN = frozenset({"eject", "stall", "died", "log", "failure", "standstill"})
 """Kinds of trouble that do not come of missing replicas."""
 
 TROUBLES_MAX = 500

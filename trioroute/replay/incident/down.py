@@ -1,9 +1,12 @@
-"""The time between a router that stopped in order and the next one, in which nobody listened."""
+"""The time between a router and the next one, in which nobody listened, in words and as a cause."""
 
+from trioroute.events import Orphaned, Started
 from trioroute.replay.clock import span
+from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.evidence import cause_of
 from trioroute.replay.incident.told import FirstCause
 from trioroute.replay.told import Line
+from trioroute.replay.words import plural
 
 DOWN_MS = 5000
 """So long, a client that tries again for some seconds is lost, and it is told as a cause."""
@@ -14,3 +17,22 @@ def down_cause(stopped_ms: int, started: Line) -> FirstCause:
     long = span(started.at_ms - stopped_ms)
     text = f"for {long} nobody listened: the router had stopped; who came is not in the log"
     return cause_of("down", stopped_ms, started.place, text, (started,))
+
+
+def started_words(event: Started, at_ms: int, last_ms: int, *, died: bool) -> str:
+    """``last_ms`` is the last row of the run before, 0: not known."""
+    text = f"the router {'died and ' if died else ''}started again, release {event.release}"
+    return f"{text}, {span(max(0, at_ms - last_ms))} after its last row" if last_ms else text
+
+
+def silence_words(from_ms: int, to_ms: int, *, died: bool) -> str:
+    long, how = span(max(0, to_ms - from_ms)), "killed" if died else "stopped"
+    return f"for {long} nobody listened ({how}): who came then is not in this log"
+
+
+def orphaned_words(event: Orphaned, silent_ms: int) -> str:
+    """``silent_ms`` as ``last_ms`` of ``started_words``."""
+    lost = plural(len(event.dispatches), "request")
+    text = f"{lost} had no end: the router died under them"
+    between = f", between its last row at {clock_time(silent_ms)} and this start"
+    return text + between if silent_ms else text

@@ -39,6 +39,7 @@ PHASES = {
     "recovery": YELLOW,
     "restart": GREY,
     "died": GREY,
+    "standstill": BLUE,
 }
 REPLICAS = (SKY, ORANGE, GREEN, PURPLE, VERMILION, YELLOW, BLUE, GREY)
 """Of the plots by replica; beyond eight again, fainter and with dashed lines."""

@@ -28,6 +28,7 @@ _GRAVEST = ("eject", "orphaned", "end", "lost", "refused", "delayed", "retried",
 _NO_SETTING = {
     "died": "no setting of the router prevents that it died",
     "down": "no setting of the router takes requests while none runs: run two behind a balancer",
+    "standstill": "no setting of the router prevents that its process or machine stands still",
     "stall": "no setting of the router prevents that an engine stops generating: eject.stall_after "
     "is how soon new requests pass it over, timeouts.idle how soon its streams are given up",
     "log": "no setting of the router makes a log writable that is not",

@@ -8,8 +8,7 @@ import attrs
 from eventlog.record import Record
 from trioroute import events as e
 from trioroute.projections import Stalls, State, apply
-from trioroute.replay.clock import span
-from trioroute.replay.incident.block import clock_time
+from trioroute.replay.incident import down
 from trioroute.replay.incident.causes import Trouble
 from trioroute.replay.incident.changes import configured_words
 from trioroute.replay.incident.course import (
@@ -20,7 +19,6 @@ from trioroute.replay.incident.course import (
     models_of,
     standing_of,
 )
-from trioroute.replay.incident.down import DOWN_MS, down_cause
 from trioroute.replay.incident.evidence import cause_of
 from trioroute.replay.incident.frozen import stall_trouble
 from trioroute.replay.incident.lanes import Lanes
@@ -29,18 +27,18 @@ from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.rules import usual
 from trioroute.replay.incident.running import Running
 from trioroute.replay.incident.stall import WHY
+from trioroute.replay.incident.standstill import Standstills
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Phase
 from trioroute.replay.incident.traffic import Traffic
 from trioroute.replay.plain import Ended, Run, Sent
 from trioroute.replay.read import decision_name
 from trioroute.replay.told import Line
-from trioroute.replay.words import gap_words, health_words, plural
+from trioroute.replay.words import gap_words, health_words
 
 _HEALTH = (e.Live, e.Probing, e.Ejected, e.ScrapeFailed, e.Scraped, e.Draining)
 _STATE = frozenset((*_HEALTH, e.ReplicaJoined, e.ReplicaLeft, e.Started, e.Configured, e.Gap))
-_USUAL = e.Refused(request_id="", code="not_found")
-"""Stands for a row that says nothing of what comes after it."""
+_USUAL = e.Refused(request_id="", code="not_found")  # says nothing of what comes after it
 
 
 @attrs.define
@@ -59,6 +57,7 @@ class Router:
     lanes: Lanes = attrs.field(factory=Lanes)
     stalls: Stalls = attrs.field(factory=Stalls)
     phases: Phases = attrs.field(init=False)
+    standstills: Standstills = attrs.field(init=False)
     run: int = 0
     release: str | None = None
     before: e.Event | None = None
@@ -67,17 +66,18 @@ class Router:
 
     def __attrs_post_init__(self) -> None:
         self.phases = Phases(self.state, self.story, self.traffic, self.course, self.requests)
+        flights = self.traffic.flights[self.stream]
+        self.standstills = Standstills(self.stream, self.state, self.story, self.course, flights)
 
     def place(self, record: Record) -> str:
         return decision_name(self.stream, record.version)
 
     def begin(self, running: Iterable[Running]) -> None:
         """From the state just before the span, and the requests that run then."""
-        at_ms = self.traffic.from_ms
         self.requests.begin(running)
-        self.lanes.look(self.state, at_ms)
+        self.lanes.look(self.state, self.traffic.from_ms)
         self.stalls.look(self.state)
-        self.phases.begin(at_ms)
+        self.phases.begin(self.traffic.from_ms)
         self.last_ms = self.state.at_ms
 
     def take_run(self, run: Run) -> None:
@@ -87,13 +87,18 @@ class Router:
             count = {"Spilled": self.traffic.spill, "Rebound": self.traffic.rebind}.get(fate[0])
             if count is not None:
                 count(fate[2], run.from_ms, run.to_ms, pins.times)
-        if self.phases.room.due(run.to_ms) or not self.requests.moves(run):
+        self.standstills.look(run.first, self.last_ms, run.from_ms)
+        long = self.standstills.too_long(run.from_ms, run.to_ms)
+        if long or self.phases.room.due(run.to_ms) or not self.requests.moves(run):
             for row in run.moves():
-                self._move(row)
+                self._move(row, run.first if long else 0)
         self.phases.settle(run.to_ms)
         self.before, self.last_ms, self.state.position = _USUAL, run.to_ms, run.last
 
-    def _move(self, row: Sent | Ended) -> None:
+    def _move(self, row: Sent | Ended, first: int) -> None:
+        if first:
+            self.standstills.look(first, self.last_ms, row[1])
+            self.last_ms = row[1]
         if self.phases.room.due(row[1]):
             self.phases.settle(row[1])
         if self.requests.move(row):
@@ -101,7 +106,9 @@ class Router:
 
     def take(self, record: Record, event: e.Event) -> None:
         at_ms = record.at_ms
-        self.phases.settle(self.last_ms if isinstance(event, e.Started) else at_ms)
+        now_ms = self.last_ms if isinstance(event, e.Started) else at_ms
+        self.standstills.look(record.version, self.last_ms, now_ms)
+        self.phases.settle(now_ms)
         if not usual(event):
             name = event.replica if isinstance(event, e.Ejected | e.Live) else ""
             was = standing_of(self.state, name)
@@ -127,8 +134,6 @@ class Router:
             self.story.note("the phases are too many: the last one told stands for the rest")
         return self.phases.finish(to_ms)
 
-    # The rows
-
     def _dispatched(self, record: Record, event: e.Dispatched) -> None:
         self.requests.dispatched(record, event)
         if event.reason == "fallback":
@@ -144,11 +149,7 @@ class Router:
 
     def _orphaned(self, record: Record, event: e.Orphaned) -> None:
         self.traffic.orphan(self.stream, record.at_ms, event, self.silent_ms)
-        lost = plural(len(event.dispatches), "request")
-        text = f"{lost} had no end: the router died under them"
-        if self.silent_ms:
-            text += f", between its last row at {clock_time(self.silent_ms)} and this start"
-        line = self._say(record, text)
+        line = self._say(record, down.orphaned_words(event, self.silent_ms))
         self.story.causes.support(decision_name(self.stream, self.run), line)
         freed = [self.requests.landed(number) for number in event.dispatches]
         if any(freed):
@@ -237,22 +238,19 @@ class Router:
             self._say(record, f"the router started, release {event.release}")
             return
         died = not isinstance(self.before, e.Stopped) and self.before is not None
-        text = f"the router {'died and ' if died else ''}started again, release {event.release}"
-        if self.last_ms:
-            text += f", {span(max(0, record.at_ms - self.last_ms))} after its last row"
+        text = down.started_words(event, record.at_ms, self.last_ms, died=died)
         line = self._say(record, text)
         if died:
             cause = cause_of("died", record.at_ms, line.place, text)
             self.story.causes.trouble(Trouble(self.last_ms or record.at_ms, cause))
         else:
             self.story.causes.change(line)
-            if record.at_ms - self.last_ms >= DOWN_MS and self.story.down is None:
-                self.story.down = down_cause(self.last_ms, line)
+            if record.at_ms - self.last_ms >= down.DOWN_MS and self.story.down is None:
+                self.story.down = down.down_cause(self.last_ms, line)
         self.phases.restarted()
         self.silent_ms = max(self.last_ms, self.traffic.from_ms)
         self.lanes.down(self.silent_ms, record.at_ms)
-        long, how = span(max(0, record.at_ms - self.silent_ms)), "killed" if died else "stopped"
-        why = f"for {long} nobody listened ({how}): who came then is not in this log"
+        why = down.silence_words(self.silent_ms, record.at_ms, died=died)
         self.course.turn(self.silent_ms, "restart", f"{text}; {why}")
 
     def _stopped(self, record: Record, event: e.Stopped) -> None:

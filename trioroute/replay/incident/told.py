@@ -9,7 +9,7 @@ from trioroute.replay.told import Line, ReplicaTimes
 @attrs.frozen(kw_only=True)
 class Phase:
     """``name``: normal, eject, reduced capacity, outage, flapping, overload, failing, log stalled,
-    recovery, restart or died."""
+    recovery, standstill, restart or died."""
 
     name: str
     from_ms: int
@@ -21,8 +21,8 @@ class Phase:
 class FirstCause:
     """What ended the normal state first, and the rows that led to it (empty: it began before).
 
-    ``kind``: eject, died, log, overload, change, failure, down, or earlier where the span begins
-    in it.
+    ``kind``: eject, died, log, overload, change, failure, down, standstill, or earlier
+    where the span begins in it.
     ``before``: changes made on purpose, and a failed request, that came just before it; that they
     have to do with it is not proved. ``felt``: clients were failed, refused or, where nobody was,
     delayed by it, as far as the rows tell; ``unfelt`` is other trouble by which nobody was.

@@ -1,0 +1,76 @@
+"""A router that stood still: no row for longer than its scrapes allow, though requests ran.
+
+A stopped process, a paused machine, swap or a starved CPU leave such a hole, and nothing else does:
+every scrape of every round is a row or ends as one within ``scrape.timeout``.
+"""
+
+from collections.abc import Mapping
+from itertools import islice
+
+import attrs
+
+from trioroute.projections import State
+from trioroute.replay.clock import span
+from trioroute.replay.incident.block import clock_time
+from trioroute.replay.incident.causes import Trouble
+from trioroute.replay.incident.course import Course
+from trioroute.replay.incident.evidence import cause_of
+from trioroute.replay.incident.story import Story
+from trioroute.replay.plain import Flight
+from trioroute.replay.read import decision_name
+from trioroute.replay.told import Line
+from trioroute.replay.words import plural
+
+STANDSTILL = "standstill"
+
+SLACK_MS = 1000
+"""What a round of scrapes may be late by itself: its jitter and its gathering are far less."""
+
+ROWS_MAX = 12
+"""Requests that are told."""
+
+
+@attrs.define
+class Standstills:
+    """Those of one router; ``flights`` are its requests that run, ``course`` its phases."""
+
+    stream: str
+    state: State
+    story: Story
+    course: Course
+    flights: Mapping[int, Flight]
+
+    def too_long(self, from_ms: int, to_ms: int) -> bool:
+        """Whether a router that scrapes must write something between the two."""
+        scrape = self.state.settings.scrape
+        return to_ms - from_ms > scrape.interval_ms + scrape.timeout_ms + SLACK_MS
+
+    def look(self, version: int, from_ms: int, to_ms: int) -> None:
+        """``version`` is the row that comes next, at ``to_ms``, after one at ``from_ms`` (0: it is
+        not known). Where rows are missing between them, they prove nothing."""
+        if not (from_ms and self.flights and self.too_long(from_ms, to_ms)):
+            return
+        if version != self.state.position + 1:
+            return
+        text, place = self._words(from_ms, to_ms), decision_name(self.stream, version)
+        rows = tuple(
+            Line(
+                at_ms=from_ms,
+                place=decision_name(self.stream, number),
+                event=STANDSTILL,
+                text=f"{request_id} ran on {replica}",
+            )
+            for number, ((replica, *_), request_id) in islice(self.flights.items(), ROWS_MAX)
+        )
+        self.story.say(from_ms, place, STANDSTILL, text)
+        self.course.cover(from_ms, to_ms, STANDSTILL, text)
+        cause = cause_of(STANDSTILL, from_ms, place, text, rows)
+        self.story.causes.trouble(Trouble(from_ms, cause))
+
+    def _words(self, from_ms: int, to_ms: int) -> str:
+        ran, every = plural(len(self.flights), "request"), self.state.settings.scrape.interval_ms
+        return (
+            f"the router stood still for {span(to_ms - from_ms)}: no row is between "
+            f"{clock_time(from_ms)[11:]} and {clock_time(to_ms)[11:]} though {ran} ran and scrapes "
+            f"are due every {span(every)}; who came meanwhile waited longer than the log tells"
+        )
