@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+import trio
 
-from trioroute.cli.top_watch import Watched, follow
+from trioroute.cli.top_watch import Watched, follow, follow_for_ever
 
 ODD = "a\u2028b\u2029c\x85d"
 
@@ -41,3 +42,23 @@ async def test_a_line_ends_in_cr_and_lf_only(
         await follow(client, watched, until=2)
     assert [one.model for one in watched.decisions] == [ODD, ODD]
     assert watched.seen == 2
+
+
+async def test_a_stream_that_broke_goes_on_where_it_stopped() -> None:
+    """Also where the last look at the state is older than the last event."""
+    asked: list[str] = []
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+
+            def answer(request: httpx.Request) -> httpx.Response:
+                if request.url.path == "/state":
+                    return httpx.Response(200, json={"router": "r1", "durable_position": 9})
+                asked.append(request.url.params["since"])
+                nursery.cancel_scope.cancel()
+                return httpx.Response(200)
+
+            transport = httpx.MockTransport(answer)
+            async with httpx.AsyncClient(transport=transport, base_url="http://router") as client:
+                old = {"router": "r1", "durable_position": 5}
+                await follow_for_ever(client, Watched(state=old, seen=8))
+    assert asked == ["8"]

@@ -192,6 +192,7 @@ async def follow_for_ever(client: httpx.AsyncClient, watched: Watched) -> None:
     """Follow, and begin anew where it stopped whenever the stream breaks."""
     while True:
         try:
+            await look(client, watched)  # an older state would make what was seen another log's
             await follow(client, watched)
         except (httpx.HTTPError, json.JSONDecodeError, Refused) as error:
             watched.trouble = f"the stream of events is broken: {error}"
