@@ -17,7 +17,7 @@ from trioroute.proxy.serving.wire import Wire
 
 MAX_SWEEP_S = 1.0
 TELL_EVERY_S = 60.0
-FIRST_REQUEST_S = 0.25
+FIRST_REQUEST_S = 1.0
 """How long a connection that has not been used yet keeps the end waiting: its request is on its way
 most likely, and whoever has just connected cannot know that it would be lost."""
 
