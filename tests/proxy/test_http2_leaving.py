@@ -9,7 +9,7 @@ from hyperframe.frame import GoAwayFrame, RstStreamFrame
 from tests.proxy.asker import asking
 from tests.proxy.serving import PATIENCE_S, eventually, serving
 from tests.proxy.test_http2 import Shelf
-from trioroute.proxy.serving import streams
+from trioroute.proxy.serving import http2
 from trioroute.proxy.serving.http2_state import LAST_OF_ALL
 from trioroute.proxy.serving.limits import ServerLimits
 
@@ -85,7 +85,7 @@ async def test_a_request_that_crosses_with_the_farewell_is_served() -> None:
         await asker.read_whole(await asker.ask("/first"))
         shelf.hold()
         drain.set()
-        await trio.sleep(2 * streams.CROSSING_S)  # it was asked, and has not read so yet
+        await trio.sleep(2 * http2.CROSSING_S)  # it was asked, and has not read so yet
         crossing = await asker.ask("/crossing")
         await shelf.reaches(2)
         await asker.read(lambda: bool(asker.h2.farewells))

@@ -29,6 +29,8 @@ PEER_FAULTS = (h2.exceptions.ProtocolError, TooManyStreamsError, ValueError)
 FAREWELL_S = 1.0
 """For the client to take GOAWAY and close: who closes over unread bytes resets what is under way.
 And for requests to find out that their client is gone."""
+CROSSING_S = 0.25
+"""What an idle client is given to use the connection once more, which it may be about to do."""
 
 
 class Http2Connection:
@@ -104,7 +106,6 @@ class Http2Connection:
             self._wire.scope = lost
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._unsent.run)
-                nursery.start_soon(self._heed_drain)
                 with self._reading:
                     await self._streams.initiate()
                     self._await_requests()
@@ -155,7 +156,8 @@ class Http2Connection:
         await self._go_away(error)
 
     def _await_requests(self) -> None:
-        """Close the connection when none comes for long, and at a shutdown."""
+        """Close the connection when none comes for long, and at a shutdown; ask the client to leave
+        when the server drains and nothing is on its way."""
         assert self._nursery is not None
         self._idle = trio.CancelScope()
         self._nursery.start_soon(self._close_idle, self._idle)
@@ -164,13 +166,14 @@ class Http2Connection:
         _, config, context, _ = self._stock
         with idle:
             with trio.move_on_after(config.keep_alive_timeout):
-                await context.terminated.wait()
+                await self._hub.drain_begun.wait()
+                with trio.move_on_after(CROSSING_S):
+                    await context.terminated.wait()
+                if not context.terminated.is_set():
+                    await self._streams.ask_to_leave()
+                    await context.terminated.wait()
             await self._go_away()
             self._reading.cancel()
-
-    async def _heed_drain(self) -> None:
-        await self._hub.drain_begun.wait()
-        await self._streams.drain()
 
     async def _go_away(self, code: int = 0) -> None:
         with suppress(h2.exceptions.ProtocolError):  # it is closed already

@@ -40,8 +40,6 @@ REFUSED_STREAM = 7
 """RFC 9113 section 7."""
 FAREWELL = b"farewell"
 """In a PING."""
-CROSSING_S = 0.25
-"""What an idle client is given to use the connection once more, which it may be about to do."""
 
 
 @attrs.define(slots=True)
@@ -70,7 +68,6 @@ class Streams(H2Protocol):
         peer_settings.bound(self.connection)
         self._hub = hub
         self._written = written
-        self._draining = False
         self._asked = False
         """The client, to begin nothing more."""
         self._leaving = False
@@ -142,8 +139,8 @@ class Streams(H2Protocol):
             self._forget(stream_id)
             with suppress(h2.exceptions.ProtocolError):
                 self.connection.reset_stream(stream_id, error_code=INTERNAL_ERROR)
-        if self._draining and len(self.streams) > 1:
-            await self._ask_to_leave()
+        if self._hub.draining and len(self.streams) > 1:
+            await self.ask_to_leave()
 
     def _too_many(self, stream_id: int) -> bool:
         """Whether this one is over the limit, whatever came in one go with it."""
@@ -174,19 +171,15 @@ class Streams(H2Protocol):
             await self.send(Updated(idle=True))
         await self._leave_if_idle()
 
-    async def drain(self) -> None:
+    async def ask_to_leave(self) -> None:
         """Have the client begin nothing more here, and end with its last request.
 
-        It is asked in one go with the end of the last answer that runs, for clients made of h2
-        (httpx) give up what runs when they are asked; and when it begins another beside it.
-        """
-        self._draining = True
-        await trio.sleep(CROSSING_S)
-        await self._leave_if_idle()
+        In one go with the end of the last answer that runs, for clients made of h2 (httpx) give up
+        what runs when they are asked; when it begins another beside it; or when it is idle.
 
-    async def _ask_to_leave(self) -> None:
-        """RFC 9113 section 6.8: what it begins all the same is served, and what it began before it
-        heard of that is here with the answer to the PING. h2 takes no frame behind GOAWAY."""
+        RFC 9113 section 6.8: what it begins all the same is served, and what it began before it
+        heard of that is here with the answer to the PING. h2 takes no frame behind GOAWAY.
+        """
         if not self._asked:
             self._asked = True
             with suppress(h2.exceptions.ProtocolError):  # it is closed already
@@ -198,16 +191,12 @@ class Streams(H2Protocol):
         await self._leave_if_idle()
 
     async def _leave_if_idle(self) -> None:
-        if self.streams or self.closed or self._left:
-            return
-        if self._leaving:
+        if self._leaving and not (self.streams or self.closed or self._left):
             self._left = True
             with suppress(h2.exceptions.ProtocolError):
                 self.connection.close_connection()
             await self._flush()
             await self.send(Closed())
-        elif self._draining:
-            await self._ask_to_leave()
 
     def _pass_over(self, stream_id: int, size: int) -> None:
         """Take more of a body whose request was answered, for a client that reads no answer before
@@ -257,8 +246,8 @@ class Streams(H2Protocol):
                 self.priority.block(stream_id)
             if ends:
                 self._forget(stream_id)
-                if self._draining and len(self.streams) == 1:
-                    await self._ask_to_leave()
+                if self._hub.draining and len(self.streams) == 1:
+                    await self.ask_to_leave()
         except (KeyError, h2.exceptions.ProtocolError):
             # The stream or the connection was closed meanwhile.
             closed = self.stream_buffers.get(stream_id)
