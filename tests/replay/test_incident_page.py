@@ -1,6 +1,7 @@
 """An incident as a user gets it: on a screen, as Markdown, as data, as one HTML page."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,9 +15,10 @@ from tests.replay.logs import played, source_of
 from tests.replay.rig import store_of
 from tests.replay.test_command import run
 from trioroute.replay.incident import Incident, tell_incident
+from trioroute.replay.incident.lanes import DOWN
 from trioroute.replay.incident.lines import blocks_of
 from trioroute.replay.incident.page import page_of
-from trioroute.replay.incident.plots import REPLICAS_MAX, plots_of, replicas_of
+from trioroute.replay.incident.plots import PHASES, REPLICAS_MAX, STATES, plots_of, replicas_of
 from trioroute.replay.incident.present import markdown_of
 from trioroute.replay.incident.told import TimeStep
 
@@ -124,6 +126,28 @@ def test_names_from_the_log_are_escaped_everywhere() -> None:
         line.replace("\\|", "").count("|") for line in markdown.splitlines() if "EJECTED" in line
     ]
     assert set(columns[:1]) == {5}
+
+
+def test_a_phase_and_a_state_have_one_colour_only_where_they_mean_the_same() -> None:
+    same = {
+        frozenset({"normal", "LIVE"}),
+        frozenset({"eject", "EJECTED"}),
+        frozenset({"recovery", "PROBING"}),
+        frozenset({"stalled", "STALLED"}),
+        frozenset({"restart", "died", DOWN}),
+    }
+    named = [*PHASES.items(), *STATES.items()]
+    by_fill = {fill: frozenset(name for name, one in named if one == fill) for _, fill in named}
+    assert {names for names in by_fill.values() if len(names) > 1} == same
+
+
+def test_times_can_be_read_along_a_plot() -> None:
+    told = attrs.evolve(nasty(), from_ms=1_700_000_000_000, to_ms=1_700_000_300_000)
+    for _, svg in plots_of(told):
+        labels = re.findall(r'text-anchor="middle">(\d\d:\d\d:\d\d)<', svg)
+        assert len(labels) >= 3
+        assert svg.count("<line") == len(labels)
+        assert all(label.endswith(":00") for label in labels)
 
 
 def test_plots_are_whole_svg_with_every_replica() -> None:

@@ -1,6 +1,6 @@
 """Plots of an incident as inline SVG: no script, no font, no picture from elsewhere."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from trioroute.replay.incident.block import clock_time
@@ -15,15 +15,16 @@ REPLICAS_MAX = 24
 ORANGE, SKY, GREEN, BLUE = "#e69f00", "#56b4e9", "#009e73", "#0072b2"
 VERMILION, PURPLE, GREY, YELLOW = "#d55e00", "#cc79a7", "#8f979f", "#f0e442"
 ROSE, PALE, BROWN = "#ffb3c1", "#d5dbe1", "#7f5539"
+OLIVE, TAN, LAVENDER, AQUA = "#999933", "#c2a878", "#b39ddb", "#7fcdbb"
 
 STATES = {
     "LIVE": GREEN,
     "PROBING": YELLOW,
     "EJECTED": VERMILION,
     "STALLED": BLUE,
-    "DRAINING": PURPLE,
-    "ASLEEP": SKY,
-    "JOINING": GREY,
+    "DRAINING": OLIVE,
+    "ASLEEP": TAN,
+    "JOINING": LAVENDER,
     DOWN: PALE,
 }
 PHASES = {
@@ -34,13 +35,15 @@ PHASES = {
     "flapping": PURPLE,
     "overload": SKY,
     "failing": BROWN,
-    "log stalled": BLUE,
-    "stalled": PALE,
+    "log stalled": GREY,
+    "stalled": BLUE,
     "recovery": YELLOW,
-    "restart": GREY,
-    "died": GREY,
-    "standstill": BLUE,
+    "restart": PALE,
+    "died": PALE,
+    "standstill": AQUA,
 }
+"""A phase has the colour of a state only where both mean the same."""
+
 REPLICAS = (SKY, ORANGE, GREEN, PURPLE, VERMILION, YELLOW, BLUE, GREY)
 """Of the plots by replica; beyond eight again, fainter and with dashed lines."""
 
@@ -119,10 +122,30 @@ def shortened(name: str) -> str:
     return name if len(name) <= NAME_MAX else f"{name[: NAME_MAX - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
+TICKS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+TICKS_MAX, END_WIDTH = 7, 150
+"""Times along an axis, and the room of those at its ends."""
+
+
+def _ticks(told: Incident, height: float) -> Iterator[str]:
+    """Round times between both ends, each with a line through the plot."""
+    whole_s = max(1, (told.to_ms - told.from_ms) // 1000)
+    step_ms = next((one for one in TICKS_S if whole_s <= one * TICKS_MAX), TICKS_S[-1]) * 1000
+    for at_ms in range(told.from_ms - told.from_ms % step_ms, told.to_ms, step_ms):
+        x = _x(told, at_ms)
+        if LEFT + END_WIDTH <= x <= WIDTH - 10 - END_WIDTH:
+            yield (
+                f'<line x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{height - 16:.1f}" '
+                'stroke="currentColor" stroke-opacity="0.25" stroke-dasharray="1 3"/>'
+            )
+            yield _text(x, height - 4, clock_time(at_ms)[11:19], "middle")
+
+
 def _svg(height: float, inner: Iterable[str], told: Incident, label: str) -> str:
     axis = [
         _text(LEFT, height - 4, clock_time(told.from_ms)[:19]),
         _text(WIDTH - 10, height - 4, clock_time(told.to_ms)[:19], "end"),
+        *_ticks(told, height),
     ]
     body = "".join((*inner, *axis))
     return (
