@@ -157,6 +157,8 @@ def test_flapping_overload_and_restart_have_their_phases() -> None:
     rig.pass_s(1).eject("b")
     rig.calm(80)
     rig.eject("b")
+    rig.calm(120)
+    rig.eject("b")
     rig.pass_s(5)
     rig.do(Refuse(at_ms=rig.at_ms, request_id="q", code="overloaded"))
     rig.pass_s(20).same()
@@ -169,13 +171,17 @@ def test_flapping_overload_and_restart_have_their_phases() -> None:
         "reduced capacity",
         "recovery",
         "normal",
+        "reduced capacity",
+        "recovery",
+        "normal",
         "flapping",
         "overload",
         "flapping",
         "restart",
         "flapping",
     ]
-    over = told.phases[5]
+    assert told.phases[7].why == "b EJECTED again: eject 3 in a row"
+    over = told.phases[8]
     assert over.to_ms - over.from_ms == 1  # the one refusal
     assert told.refusals == {"overloaded": 1}
     assert told.hit == (

@@ -21,6 +21,10 @@ STALLED = "log stalled"
 STILL = "stalled"
 OUTAGE = "outage"
 
+FLAPS = 3
+"""Ejects in a row (RULES 6.7) that make a replica flap: one that died twice in ten minutes is a
+replica that died again, and its ejects and recoveries are told as such."""
+
 EJECTED = ("EJECTED", "EJECTED by hand")
 """How a replica is out: by the rules of health, or as somebody said."""
 OVERLOAD = "overload"
@@ -224,10 +228,11 @@ def phase_of(state: State, struck: Iterable[str]) -> tuple[str, str]:
         elif standing == "JOINING" and state.health[name].asleep:
             asleep.append(name)
     ruled = [name for name in (*out, *probing) if state.health[name].eject_cause != "none"]
-    again = [name for name in ruled if state.health[name].n >= 2]
+    again = [name for name in ruled if state.health[name].n >= FLAPS]
     if again:
         n = max(state.health[name].n for name in again)
-        return "flapping", f"{_names(again)} ejected again: eject {n} in a row"
+        told = [f"{name} {state.standing(name)}" for name in again]
+        return "flapping", f"{_names(told)} again: eject {n} in a row"
     caught = [name for name in struck if name in out]
     if caught:
         return "eject", f"{_names(caught)} ejected, its requests are still running or given up"
