@@ -137,11 +137,12 @@ def test_a_wrong_name_is_answered_with_the_nearest(
 
 def test_a_path_that_is_no_log_is_told_apart(tmp_path: Path) -> None:
     (tmp_path / "trioroute-log").mkdir()
+    written(tmp_path / "trioroute-logs", Rig().live("gpu1"))
     (tmp_path / "notes.txt").write_text("hello")
     missing = run(tmp_path / "trioroute-lgo", "--last", "1")
     assert missing.exit_code == 2
     assert "there is no such file or directory" in missing.stderr
-    assert f"did you mean {tmp_path / 'trioroute-log'}?" in missing.stderr
+    assert f"did you mean {tmp_path / 'trioroute-logs'}?" in missing.stderr, "the other is empty"
     other = run(tmp_path / "notes.txt", "--last", "1")
     assert other.exit_code == 2
     assert "the file is not of SQLite" in other.stderr
