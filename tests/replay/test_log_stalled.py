@@ -192,7 +192,7 @@ def test_a_log_that_took_nothing_is_a_phase_and_in_the_timeline() -> None:
 def test_refusals_far_apart_are_of_two_stalls_and_a_restart_stays() -> None:
     rig = Rig().live("a")
     for seconds in (5, 20):
-        rig.pass_s(seconds)
+        rig.calm(seconds)
         refuse(rig, send(rig))
     rig.pass_s(1).restart()
     rig.pass_s(1)

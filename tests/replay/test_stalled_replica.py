@@ -60,7 +60,7 @@ def test_a_stall_is_told_from_when_tokens_stood_still_though_an_overload_lies_be
         flown = rig.go()
     rig.scrape(a=rig.reading("a", 1, 0, tokens=100), b=(0, 0))
     since_ms = rig.at_ms
-    rig.pass_s(30)
+    rig.calm(30, "b")
     refused_ms = rig.at_ms
     refuse(rig)
     rig.calm(45)
