@@ -11,6 +11,7 @@ from trioroute.events import Event, UnreadableEvent
 from trioroute.projections import State
 from trioroute.replay.ahead import Hole, Part, parts
 from trioroute.replay.clock import local_iso, now_ms
+from trioroute.replay.incident.began import began
 from trioroute.replay.incident.course import Course, under_way
 from trioroute.replay.incident.delays import Delays
 from trioroute.replay.incident.died import tell_death
@@ -202,7 +203,7 @@ class _Walk:
             sentence=_sentence(total, len(phases)),
             routers=tuple(_seen(router) for router in self.routers.values()),
             phases=tuple(sorted(phases, key=lambda one: one.from_ms)),
-            first_cause=cause,
+            first_cause=None if cause is None else began(self.source, cause),
             changes=tuple(story.causes.changes),
             total=total,
             hit=tuple(hit),

@@ -1,0 +1,41 @@
+"""A replica that fell silent is told from the request that met it, not from the timeout."""
+
+from tests.replay.rig import store_of
+from tests.replay.test_incident import whole
+from tests.rig import Flown, Rig
+from trioroute.replay.incident.told import FirstCause
+from trioroute.replay.read import Source
+
+
+def silent(*, answers: bool) -> tuple[FirstCause | None, int, Flown]:
+    """One engine falls silent while it runs nothing; ``answers``: another request had one there."""
+    rig = Rig().live("a")
+    rig.finish(rig.go())
+    rig.pass_s(2)
+    sent_ms, flown = rig.at_ms, rig.go()
+    for second in range(1, 20):
+        rig.pass_s(1).scrape(a=(0, 0))
+        if answers and second == 10:
+            rig.finish(rig.go())
+    rig.pass_s(1)
+    rig.finish(flown, "first_byte_timeout", duration_ms=20_000)
+    rig.pass_s(1)
+    return whole(Source(store_of(rig.log.entries))).first_cause, sent_ms, flown
+
+
+def test_the_cause_begins_with_the_first_request_that_got_no_byte() -> None:
+    cause, sent_ms, flown = silent(answers=False)
+    assert cause is not None
+    assert (cause.at_ms, cause.place) == (sent_ms, f"r1/{flown.number}")
+    assert cause.text.startswith("a was silent from ")
+    assert cause.evidence[0].text.endswith(
+        "was sent to a: neither it nor any other request got a byte from there until it timed out "
+        "20 s later"
+    )
+
+
+def test_an_answer_in_between_says_that_it_was_not_silent() -> None:
+    cause, sent_ms, _ = silent(answers=True)
+    assert cause is not None
+    assert cause.at_ms == sent_ms + 20_000
+    assert "silent" not in cause.text
