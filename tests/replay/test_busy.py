@@ -27,7 +27,7 @@ def test_an_incident_and_the_history_of_the_replica_say_who_was_busy_and_for_how
     rig = Rig().live("a", "b")
     for _ in range(2):
         rig.retry(refused_by_a(rig))
-        rig.pass_s(20).use()
+        rig.calm(20)
     said = "answered 503: busy, passed over for 5 s"
     lines = [line for line in told_of(rig).timeline if line.event == "busy"]
     assert [(line.text, line.times) for line in lines] == [(f"a: {said}", 2)]
