@@ -216,6 +216,12 @@ class Rig:
         assert isinstance(answer, Flown), answer
         return answer
 
+    def go_to(self, replica: str) -> Flown:
+        """Arrive until one is dispatched there; those that go elsewhere end at once."""
+        while (flown := self.go()).replica != replica:
+            self.finish(flown)
+        return flown
+
     def use(self, *args: Any, **kwargs: Any) -> Flown:
         """Arrive, be dispatched, and end at once."""
         flown = self.go(*args, **kwargs)

@@ -6,12 +6,7 @@ import pytest
 
 from tests.proxy.serving import client, echo, serving
 from tests.proxy.test_frames import FLOODS, PREFACE, SETTINGS, frame, h2_connection, last_word
-from trioroute.proxy.serving.frames import (
-    ENHANCE_YOUR_CALM,
-    FRAME_BYTES,
-    FRAME_SIZE_ERROR,
-    FrameMeter,
-)
+from trioroute.proxy.serving.frames import FRAME_BYTES, FrameMeter
 
 BLOCK_BYTES = 64 * 1024
 Codes = h2.errors.ErrorCodes
@@ -35,7 +30,7 @@ def test_a_frame_that_says_it_is_too_large_ends_with_its_header(kind: int) -> No
     assert taken(meter, header(FRAME_BYTES + 1, kind)[:8]) == 8
     assert meter.error == 0
     assert taken(meter, header(FRAME_BYTES + 1, kind)[8:] + bytes(1000)) == 1
-    assert meter.error == FRAME_SIZE_ERROR
+    assert meter.error == Codes.FRAME_SIZE_ERROR
 
 
 def test_headers_that_go_on_past_their_limit_are_ended() -> None:
@@ -47,7 +42,7 @@ def test_headers_that_go_on_past_their_limit_are_ended() -> None:
         taken(meter, block + more * 3)
         assert meter.error == 0
     assert taken(meter, header(1, 9) + b"x") == 9
-    assert meter.error == ENHANCE_YOUR_CALM
+    assert meter.error == Codes.ENHANCE_YOUR_CALM
 
 
 @pytest.mark.parametrize(

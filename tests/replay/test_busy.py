@@ -15,10 +15,7 @@ from trioroute.replay.within import Within
 
 
 def refused_by_a(rig: Rig) -> Flown:
-    flown = rig.pass_s(1).go()
-    while flown.replica != "a":
-        rig.finish(flown)
-        flown = rig.go()
+    flown = rig.pass_s(1).go_to("a")
     rig.fail(flown, "status", status=503, blame="none", retry_after_ms=5000)
     return flown
 

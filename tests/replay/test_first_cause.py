@@ -359,9 +359,7 @@ def killed(rig: Rig) -> None:
 
 
 def broken(rig: Rig) -> None:
-    while (flown := rig.go()).replica != "b":
-        rig.finish(flown)
-    rig.finish(flown, "upstream_cut")
+    rig.finish(rig.go_to("b"), "upstream_cut")
 
 
 def stalled(rig: Rig) -> None:

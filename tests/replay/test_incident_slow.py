@@ -170,10 +170,7 @@ def test_each_eject_of_a_replica_has_its_own_evidence() -> None:
     failed = []
     for _ in range(2):
         for _ in range(3):
-            on_a = rig.pass_s(1).go()
-            while on_a.replica != "a":
-                rig.finish(on_a)
-                on_a = rig.go()
+            on_a = rig.pass_s(1).go_to("a")
             rig.finish(on_a, "upstream_error")
             failed.append(on_a.number)
         rig.calm(80)

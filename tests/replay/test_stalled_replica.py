@@ -20,10 +20,7 @@ def frozen(still_s: int = 75) -> tuple[Rig, Flown, int]:
     """a runs one request and its tokens stand still from the time told; then it goes on."""
     rig = Rig().live("a", "b")
     rig.pass_s(5)
-    flown = rig.go()
-    while flown.replica != "a":
-        rig.finish(flown)
-        flown = rig.go()
+    flown = rig.go_to("a")
     rig.scrape(a=rig.reading("a", 1, 0, tokens=100), b=(0, 0))
     since_ms = rig.at_ms
     rig.calm(still_s)
@@ -54,10 +51,7 @@ def test_an_incident_has_the_phase_and_the_cause_with_the_requests_that_stand_st
 def test_a_stall_is_told_from_when_tokens_stood_still_though_an_overload_lies_between() -> None:
     rig = Rig().live("a", "b")
     rig.pass_s(5)
-    flown = rig.go()
-    while flown.replica != "a":
-        rig.finish(flown)
-        flown = rig.go()
+    flown = rig.go_to("a")
     rig.scrape(a=rig.reading("a", 1, 0, tokens=100), b=(0, 0))
     since_ms = rig.at_ms
     rig.calm(30, "b")

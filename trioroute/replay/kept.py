@@ -14,11 +14,17 @@ def row_kept(source: Source, place: tuple[str, int]) -> Record | None:
         return None
 
 
-def dispatch_kept(source: Source, place: tuple[str, int]) -> Dispatched | None:
-    """A decision by its stream and number."""
+def sent_kept(source: Source, place: tuple[str, int]) -> tuple[int, Dispatched] | None:
+    """When a decision was taken, and the decision, by its stream and number."""
     record = row_kept(source, place)
     event = None if record is None else event_kept(source, record)
-    return event if isinstance(event, Dispatched) else None
+    return (record.at_ms, event) if record is not None and isinstance(event, Dispatched) else None
+
+
+def dispatch_kept(source: Source, place: tuple[str, int]) -> Dispatched | None:
+    """A decision by its stream and number."""
+    sent = sent_kept(source, place)
+    return None if sent is None else sent[1]
 
 
 def event_kept(source: Source, record: Record) -> Event | None:

@@ -16,7 +16,7 @@ from trioroute.replay.plain import size_of
 from trioroute.replay.read import decision_name
 from trioroute.replay.requested import Delay, RequestRow
 from trioroute.replay.told import End
-from trioroute.replay.usual import NOTHING, Usuals, is_whole
+from trioroute.replay.usual import NOTHING, Usuals
 from trioroute.replay.words import NOT_FAILED
 
 ROWS_MAX = 200
@@ -273,15 +273,13 @@ def _delay(life: _Life, outcome: str, usuals: Usuals) -> Delay | None:
         return None
     if end.ttfb_ms is None and outcome != "client_gone":
         return None
-    before_ms = last.at_ms - life.came_ms
-    first_byte_ms = end.duration_ms if end.ttfb_ms is None else end.ttfb_ms
-    whole = None if end.ttfb_ms is None else is_whole(end.ttfb_ms, end.duration_ms)
     return usuals.delay_of(
-        (last.model, whole, life.size),
-        before_ms + first_byte_ms,
-        life.waited_ms,
-        max(0, before_ms - life.waited_ms),
-        left=end.ttfb_ms is None,
+        last.model,
+        life.size,
+        last.at_ms - life.came_ms,
+        end.ttfb_ms,
+        end.duration_ms,
+        waited_ms=life.waited_ms,
     )
 
 

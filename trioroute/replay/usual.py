@@ -14,10 +14,10 @@ import attrs
 
 from eventlog.record import Record
 from trioroute.events import Dispatched, Released
-from trioroute.replay.kept import dispatch_kept
+from trioroute.replay.kept import dispatch_kept, event_kept
 from trioroute.replay.pace import PIECE_MS
 from trioroute.replay.plain import SMALLEST, size_of
-from trioroute.replay.read import CannotRead, Source
+from trioroute.replay.read import Source
 from trioroute.replay.requested import Delay, Usual
 
 BEFORE_MS = 3_600_000
@@ -85,17 +85,24 @@ class Usuals:
 
     def delay_of(
         self,
-        kind: Kind,
-        first_byte_ms: int,
-        waited_ms: int = 0,
-        tried_ms: int = 0,
+        model: str | None,
+        size: int | None,
+        before_ms: int,
+        ttfb_ms: int | None,
+        took_ms: int,
         *,
-        left: bool = False,
+        waited_ms: int,
     ) -> Delay | None:
-        """None where it was not delayed, or nothing says what is usual."""
+        """Of a request whose last attempt was sent ``before_ms`` after it had come, with
+        ``waited_ms`` in line just before. ``ttfb_ms`` None: its client left without a byte.
+
+        None where it was not delayed, or nothing says what is usual.
+        """
+        first_byte_ms = before_ms + (took_ms if ttfb_ms is None else ttfb_ms)
         if first_byte_ms < self.least_ms:
             return None
-        usual = self.of(kind)
+        whole = None if ttfb_ms is None else is_whole(ttfb_ms, took_ms)
+        usual = self.of((model, whole, size))
         if usual is None or usual.usual_ttfb_ms is None or usual.delayed_from_ms is None:
             return None
         if first_byte_ms < usual.delayed_from_ms:
@@ -103,10 +110,10 @@ class Usuals:
         return Delay(
             first_byte_ms=first_byte_ms,
             waited_ms=waited_ms,
-            tried_ms=tried_ms,
+            tried_ms=max(0, before_ms - waited_ms),
             usual_ttfb_ms=usual.usual_ttfb_ms,
             delayed_from_ms=usual.delayed_from_ms,
-            left=left,
+            left=ttfb_ms is None,
         )
 
     def told(self) -> tuple[Usual, ...]:
@@ -189,10 +196,7 @@ def _sampled(source: Source, from_ms: int, to_ms: int) -> Iterator[Answer]:
 
 
 def _answer(source: Source, record: Record) -> Answer | None:
-    try:
-        event = source.event(record)
-    except CannotRead:
-        return None  # told where the rows of the span are read
+    event = event_kept(source, record)
     if not isinstance(event, Released) or event.outcome != "ok" or event.ttfb_ms is None:
         return None
     sent = dispatch_kept(source, (record.stream, event.dispatch))

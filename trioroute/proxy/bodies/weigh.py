@@ -79,20 +79,17 @@ def _is_dense(question: Question, body: bytes) -> bool:
         return False
     left = CONTAINERS_MAX
     for bracket in (b"[", b"{"):
-        at = -1
-        while (at := body.find(bracket, at + 1)) >= 0:
-            left -= 1
-            if left == 0:
-                return True
-    if len(body) <= 2 * QUOTES_MAX or not _has_more(body, b'"', FEW_QUOTES):
+        left -= _count(body, bracket, left)
+    if not left:
+        return True
+    if len(body) <= 2 * QUOTES_MAX or _count(body, b'"', FEW_QUOTES + 1) <= FEW_QUOTES:
         return False
     return body.count(b'"') > QUOTES_MAX
 
 
-def _has_more(body: bytes, sought: bytes, most: int) -> bool:
-    at = -1
-    for _ in range(most + 1):
-        at = body.find(sought, at + 1)
-        if at < 0:
-            return False
-    return True
+def _count(body: bytes, sought: bytes, most: int) -> int:
+    """How many there are, ``most`` at most, by leaping from one to the next."""
+    at, found = -1, 0
+    while found < most and (at := body.find(sought, at + 1)) >= 0:
+        found += 1
+    return found

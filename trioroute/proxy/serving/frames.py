@@ -8,6 +8,8 @@ So frames go on in small steps, and whoever sends many more than its requests ne
 
 from collections.abc import Iterator
 
+from h2.errors import ErrorCodes
+
 PREFACE_BYTES = 24
 HEADER_BYTES = 9
 DATA, HEADERS, RESET, CONTINUATION = 0, 1, 3, 9
@@ -15,9 +17,6 @@ DATA, HEADERS, RESET, CONTINUATION = 0, 1, 3, 9
 FRAME_BYTES = 16 * 1024
 """Of the largest frame that a client may send: what SETTINGS say, and the least that RFC 9113
 section 4.2 allows. h2 looks at the size only when the whole frame is there, up to 16 MiB of it."""
-FRAME_SIZE_ERROR = 6
-ENHANCE_YOUR_CALM = 11
-"""RFC 9113 section 7."""
 
 STEP_FRAMES = 64
 """Taken before others run: some 2 ms."""
@@ -63,7 +62,7 @@ class FrameMeter:
     @property
     def error(self) -> int:
         """What to end the connection with (RFC 9113 section 7); 0: it may go on."""
-        return self._error or (ENHANCE_YOUR_CALM if self.overdrawn else 0)
+        return self._error or (ErrorCodes.ENHANCE_YOUR_CALM if self.overdrawn else 0)
 
     def pass_time(self, now_s: float) -> None:
         """Time gives credit, up to BURST."""
@@ -106,7 +105,7 @@ class FrameMeter:
         self._header = b""
         self._left = size
         if size > FRAME_BYTES:
-            self._error = FRAME_SIZE_ERROR
+            self._error = ErrorCodes.FRAME_SIZE_ERROR
         if kind == DATA:
             self._credit -= size < FULL_BYTES
             return 1
@@ -115,7 +114,7 @@ class FrameMeter:
             return RESET_COST if kind == RESET else 1
         self._block = size if kind == HEADERS else self._block + size
         if self._block > self._block_bytes:
-            self._error = self._error or ENHANCE_YOUR_CALM
+            self._error = self._error or ErrorCodes.ENHANCE_YOUR_CALM
         blocks = size // BLOCK_BYTES
         self._credit -= 1 + blocks
         return STREAM_COST + blocks

@@ -53,8 +53,6 @@ class Hub:
         self.door = door
         """Says who does not get in, from path and headers, before a body is read."""
         self._refusal_headers = refusal_headers
-        self.draining = False
-        """No connection is kept open after a response."""
         self.drain_begun = trio.Event()
         self.ending = False
         """No further request of a connection is waited for."""
@@ -79,6 +77,11 @@ class Hub:
         self._told_s = float("-inf")
         self._on_refusal = on_refusal
         self._renew_date()
+
+    @property
+    def draining(self) -> bool:
+        """No connection is kept open after a response."""
+        return self.drain_begun.is_set()
 
     @property
     def full(self) -> bool:
@@ -183,7 +186,6 @@ class Hub:
         end without an answer, and may send a POST no second time (RFC 9110, 9.2.2).
         """
         await (shutdown if drain is None else drain).wait()
-        self.draining = True
         self.drain_begun.set()
         await shutdown.wait()
         self.ending = True

@@ -7,8 +7,8 @@ import attrs
 import h2.config
 import h2.connection
 import trio
+from h2.errors import ErrorCodes
 
-from trioroute.proxy.serving.frames import ENHANCE_YOUR_CALM
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.refusal import Refusal
 from trioroute.proxy.serving.secure import HANDSHAKE, SecureWire
@@ -88,5 +88,7 @@ def _farewell(refusal: Refusal) -> bytes:
     """HTTP/2 has no answer without a request: GOAWAY, which says that none was heard, and why."""
     connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
     connection.initiate_connection()
-    connection.close_connection(ENHANCE_YOUR_CALM, str(refusal).encode(), last_stream_id=0)
+    connection.close_connection(
+        ErrorCodes.ENHANCE_YOUR_CALM, str(refusal).encode(), last_stream_id=0
+    )
     return connection.data_to_send()

@@ -6,6 +6,7 @@ Touches private names of hypercorn, as ``seam`` does.
 import logging
 
 import trio
+from h2.errors import ErrorCodes
 from hypercorn.protocol.http_stream import ASGIHTTPState
 
 from trioroute.proxy.serving.asgi import Send
@@ -13,8 +14,6 @@ from trioroute.proxy.serving.asgi import Send
 logger = logging.getLogger("trioroute.proxy")
 
 FLUSH_S = 1.0
-INTERNAL_ERROR = 2
-"""RFC 9113 section 7."""
 
 
 async def break_stream(send: Send) -> None:
@@ -33,7 +32,7 @@ async def break_stream(send: Send) -> None:
         if buffered is not None and len(buffered.buffer) and not buffered._complete:
             await buffered.drain()
     try:
-        reset(stream.stream_id, error_code=INTERNAL_ERROR)
+        reset(stream.stream_id, error_code=ErrorCodes.INTERNAL_ERROR)
         await protocol._flush()
         await protocol._window_updated(stream.stream_id)  # what was buffered for it goes
     except Exception:

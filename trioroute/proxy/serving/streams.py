@@ -11,6 +11,7 @@ from weakref import WeakSet
 import attrs
 import h2.exceptions
 import trio
+from h2.errors import ErrorCodes
 from h2.events import (
     DataReceived,
     PingAckReceived,
@@ -33,11 +34,6 @@ FRAME_BYTES = 64 * 1024
 """Of DATA at most, whatever the client would take: other streams get their turn in between."""
 TELL_S = 1.0
 """For a request to be told that its client is gone: it listens, but while it is refused."""
-NO_ERROR = 0
-PROTOCOL_ERROR = 1
-INTERNAL_ERROR = 2
-REFUSED_STREAM = 7
-"""RFC 9113 section 7."""
 FAREWELL = b"farewell"
 """In a PING."""
 
@@ -124,7 +120,7 @@ class Streams(H2Protocol):
         stream_id = request.stream_id
         if self.context.terminated.is_set() or self._too_many(stream_id):
             with suppress(h2.exceptions.ProtocolError):
-                self.connection.reset_stream(stream_id, error_code=REFUSED_STREAM)
+                self.connection.reset_stream(stream_id, error_code=ErrorCodes.REFUSED_STREAM)
             return
         refusal = unreadable(request.headers)
         if refusal is not None:
@@ -138,7 +134,7 @@ class Streams(H2Protocol):
             self.streams.pop(stream_id, None)
             self._forget(stream_id)
             with suppress(h2.exceptions.ProtocolError):
-                self.connection.reset_stream(stream_id, error_code=INTERNAL_ERROR)
+                self.connection.reset_stream(stream_id, error_code=ErrorCodes.INTERNAL_ERROR)
         if self._hub.draining and len(self.streams) > 1:
             await self.ask_to_leave()
 
@@ -159,7 +155,7 @@ class Streams(H2Protocol):
         try:
             self.connection.send_data(stream_id, told.body(), end_stream=True)
         except h2.exceptions.FlowControlError:
-            self.connection.reset_stream(stream_id, error_code=PROTOCOL_ERROR)
+            self.connection.reset_stream(stream_id, error_code=ErrorCodes.PROTOCOL_ERROR)
 
     async def _reset_by_client(self, event: StreamReset | Malformed) -> None:
         if isinstance(event, Malformed):
@@ -209,7 +205,7 @@ class Streams(H2Protocol):
         rest.left -= size
         if rest.left < 0 or trio.current_time() > rest.until:
             del self._rests[stream_id]
-            self.connection.reset_stream(stream_id, error_code=NO_ERROR)
+            self.connection.reset_stream(stream_id, error_code=ErrorCodes.NO_ERROR)
 
     async def stream_send(self, event: Any) -> None:  # noqa: ANN401 - hypercorn's
         """As hypercorn, but for the end of a body: it returns when END_STREAM is on its way, where

@@ -12,7 +12,7 @@ from trioroute.events import Dispatched, Failed, Released
 from trioroute.replay.clock import span
 from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.told import FirstCause
-from trioroute.replay.kept import dispatch_kept, event_kept, row_kept
+from trioroute.replay.kept import dispatch_kept, event_kept, row_kept, sent_kept
 from trioroute.replay.read import STREAM_PREFIX, Source, decision_name
 from trioroute.replay.told import Line
 
@@ -32,7 +32,7 @@ def began(source: Source, cause: FirstCause) -> FirstCause:
     if found is None:
         return cause
     (stream, number), sent, sent_ms, end = found
-    if sent_ms >= cause.at_ms or _spoke(source, stream, sent.replica, number, end):
+    if sent_ms >= cause.at_ms or _spoke(source, (stream, number), sent.replica, sent_ms, end):
         return cause
     name = decision_name(stream, number)
     text = (
@@ -65,19 +65,17 @@ def _first_silent(source: Source, cause: FirstCause) -> tuple[Place, Dispatched,
         if event.blame != "replica" or getattr(event, "ttfb_ms", None) is not None:
             continue
         place = (stream, event.dispatch)
-        sent, dispatch = row_kept(source, place), dispatch_kept(source, place)
-        if sent is not None and dispatch is not None:
-            found.append((place, dispatch, sent.at_ms, _End(row.version, row.at_ms)))
+        sent = sent_kept(source, place)
+        if sent is not None:
+            sent_ms, dispatch = sent
+            found.append((place, dispatch, sent_ms, _End(row.version, row.at_ms)))
     return min(found, key=lambda one: one[2], default=None)
 
 
-def _spoke(source: Source, stream: str, replica: str, number: int, end: _End) -> bool:
+def _spoke(source: Source, begin: Place, replica: str, sent_ms: int, end: _End) -> bool:
     """Whether a first byte, or the end of an answer, came from there in between; also where that
     takes too many rows to tell."""
-    begun = row_kept(source, (stream, number))
-    if begun is None:
-        return True
-    sent = dict[int, str]()
+    (stream, number), sent = begin, dict[int, str]()
     for version, at_ms, event in _rows(source, stream, number, end):
         if isinstance(event, Dispatched):
             sent[version] = event.replica
@@ -88,7 +86,7 @@ def _spoke(source: Source, stream: str, replica: str, number: int, end: _End) ->
             sent[event.dispatch] = "" if known is None else known.replica
         first_ms = at_ms - event.duration_ms + event.ttfb_ms
         came = (first_ms, *((at_ms,) if event.outcome == "ok" else ()))
-        if sent[event.dispatch] == replica and any(begun.at_ms < ms < end.at_ms for ms in came):
+        if sent[event.dispatch] == replica and any(sent_ms < ms < end.at_ms for ms in came):
             return True
     return end.version - number > ROWS_MAX
 

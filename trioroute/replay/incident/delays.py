@@ -12,11 +12,11 @@ import attrs
 from trioroute.replay.incident.limbo import Place
 from trioroute.replay.incident.told import Delayed, Late, Phase
 from trioroute.replay.incident.toll import Toll
-from trioroute.replay.kept import dispatch_kept, row_kept
+from trioroute.replay.kept import sent_kept
 from trioroute.replay.plain import UNKNOWN, Ends, Flight, Who
 from trioroute.replay.read import Source, decision_name
 from trioroute.replay.requested import Delay
-from trioroute.replay.usual import Usuals, is_whole
+from trioroute.replay.usual import Usuals
 
 TIMES_MAX = 1_000_000
 """Delayed requests whose phase is told; of more, those that ended first."""
@@ -86,17 +86,11 @@ class Delays:
         """Whether the request was delayed. ``ttfb_ms`` None: its client left without a byte."""
         before, sent_ms = self.before.pop(place, None), at_ms - took_ms
         (replica, who, _, size), request_id = flight
-        whole = None if ttfb_ms is None else is_whole(ttfb_ms, took_ms)
         came_ms, waited_ms = sent_ms, 0
         if before is not None:
             waited_ms, came_ms = before.waited_ms, self._came_ms(place[0], before, sent_ms)
-        first_byte_ms = sent_ms - came_ms + (took_ms if ttfb_ms is None else ttfb_ms)
         delay = self.usuals.delay_of(
-            (who[0], whole, size),
-            first_byte_ms,
-            waited_ms,
-            max(0, sent_ms - came_ms - waited_ms),
-            left=ttfb_ms is None,
+            who[0], size, sent_ms - came_ms, ttfb_ms, took_ms, waited_ms=waited_ms
         )
         if delay is not None:
             self._keep(place, (place[0], replica, who), request_id, came_ms, delay)
@@ -106,11 +100,11 @@ class Delays:
         if before.first is None or self.looks >= LOOKS_MAX:
             return sent_ms - before.waited_ms
         self.looks += 1
-        first = (stream, before.first)
-        record, event = row_kept(self.source, first), dispatch_kept(self.source, first)
-        if record is None or event is None:
+        first = sent_kept(self.source, (stream, before.first))
+        if first is None:
             return sent_ms - before.waited_ms
-        return min(record.at_ms - event.waited_ms, sent_ms - before.waited_ms)
+        first_ms, event = first
+        return min(first_ms - event.waited_ms, sent_ms - before.waited_ms)
 
     def _keep(
         self, place: Place, where: _Where, request_id: str, came_ms: int, delay: Delay

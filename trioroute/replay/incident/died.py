@@ -2,15 +2,12 @@
 
 from trioroute.events import Orphaned
 from trioroute.replay.incident.causes import Trouble
-from trioroute.replay.incident.evidence import cause_of
+from trioroute.replay.incident.evidence import cause_of, running_lines
 from trioroute.replay.incident.router import Router
 from trioroute.replay.log_end import CUT, LogEnd
-from trioroute.replay.told import Line
 from trioroute.replay.words import plural
 
 DIED = "died"
-ROWS_MAX = 12
-"""Requests that are told as evidence."""
 
 
 def tell_death(router: Router, end: LogEnd, to_ms: int) -> None:
@@ -22,15 +19,7 @@ def tell_death(router: Router, end: LogEnd, to_ms: int) -> None:
     text = end.words(None)
     why = f"{text}; {plural(len(flights), 'request')} in flight then: {CUT}" if flights else text
     line = router.story.say(at_ms, place, DIED, why)
-    rows = tuple(
-        Line(
-            at_ms=at_ms,
-            place=f"{place.rpartition('/')[0]}/{number}",
-            event=DIED,
-            text=f"{request_id} ran on {replica}",
-        )
-        for number, ((replica, *_), request_id) in list(flights.items())[:ROWS_MAX]
-    )
+    rows = running_lines(flights, router.stream, at_ms, DIED)
     router.story.causes.trouble(Trouble(at_ms, cause_of(DIED, at_ms, line.place, why, rows)))
     router.traffic.orphan(router.stream, at_ms, Orphaned(dispatches=tuple(flights)))
     router.lanes.down(at_ms, to_ms)

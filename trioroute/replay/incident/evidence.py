@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping
+from itertools import islice
 
 import attrs
 
@@ -10,11 +11,16 @@ from trioroute.projections import State
 from trioroute.replay.end_words import ended_words
 from trioroute.replay.incident.lanes import lane_state
 from trioroute.replay.incident.told import FirstCause
+from trioroute.replay.plain import Flight
+from trioroute.replay.read import decision_name
 from trioroute.replay.told import Line
 from trioroute.replay.words import health_words
 
 MOST = 6
 """Rows kept of each kind for each replica, the last ones."""
+
+RUNNING_MAX = 12
+"""Requests that are told of all that ran."""
 
 LOADS_MAX = 12
 """Replicas whose load is told; of a greater fleet the first that joined."""
@@ -76,6 +82,21 @@ def cause_of(
     kind: str, at_ms: int, place: str, text: str, evidence: tuple[Line, ...] = ()
 ) -> FirstCause:
     return FirstCause(kind=kind, text=text, at_ms=at_ms, place=place or None, evidence=evidence)
+
+
+def running_lines(
+    flights: Mapping[int, Flight], stream: str, at_ms: int, event: str
+) -> tuple[Line, ...]:
+    """What a router had in flight as something befell it."""
+    return tuple(
+        Line(
+            at_ms=at_ms,
+            place=decision_name(stream, number),
+            event=event,
+            text=f"{request_id} ran on {replica}",
+        )
+        for number, ((replica, *_), request_id) in islice(flights.items(), RUNNING_MAX)
+    )
 
 
 def loads_of(

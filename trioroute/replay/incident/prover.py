@@ -9,7 +9,7 @@ import attrs
 
 from eventlog.errors import LogDamaged
 from eventlog.record import Record
-from trioroute.events import Dispatched, Ejected, Event, Failed, Refused, Released
+from trioroute.events import Dispatched, Ejected, Failed, Refused, Released
 from trioroute.projections import State
 from trioroute.replay.incident.changed import Proof
 from trioroute.replay.incident.harm import Harm
@@ -111,11 +111,20 @@ class Prover:
             case "end", Released():
                 return self._ended(harm, record, event)
             case "lost", Failed():
-                sent = self.source.event(self.row(record.stream, event.dispatch))
                 name = decision_name(record.stream, event.dispatch)
-                return [lost_words(name, sent if isinstance(sent, Dispatched) else None, event)]
-        proof = self._proof(harm, record, event)
-        return [] if proof is None else [proof]
+                return [lost_words(name, self._sent(record, event), event)]
+            case "eject", Ejected():
+                proof = self._eject(harm, record, event)
+                return [] if proof is None else [proof]
+            case "pin", Dispatched():
+                proof = pin_proof(harm.place, record.at_ms, event, harm.kind, self.state(record))
+                return [] if proof is None else [proof]
+        return []
+
+    def _sent(self, ended: Record, event: Released | Failed) -> Dispatched | None:
+        """What an end ends. Raises CannotRead where its row is missing."""
+        sent = self.source.event(self.row(ended.stream, event.dispatch))
+        return sent if isinstance(sent, Dispatched) else None
 
     def _refused(self, harm: Harm, record: Record, event: Refused) -> list[Proof]:
         """Where a setting is proved to help, what is not proved of others is not said."""
@@ -127,10 +136,8 @@ class Prover:
     def _ended(self, harm: Harm, record: Record, event: Released) -> list[Proof]:
         proof, state = self._end(record, event), self.state(record)
         if proof is None:
-            sent = self.source.event(self.row(record.stream, event.dispatch))
             name = decision_name(record.stream, event.dispatch)
-            dispatched = sent if isinstance(sent, Dispatched) else None
-            proof = end_words(name, dispatched, event, state)
+            proof = end_words(name, self._sent(record, event), event, state)
         shorter = shorter_proof(event, harm.times, self.latest_ms, self.running, state)
         return [proof] if shorter is None else [proof, shorter]
 
@@ -149,16 +156,6 @@ class Prover:
                 if proof is not None:
                     return proof
         return delayed_words(part, late)
-
-    def _proof(self, harm: Harm, record: Record, event: Event | None) -> Proof | None:
-        match harm.kind[0], event:
-            case "eject", Ejected():
-                return self._eject(harm, record, event)
-            case "pin", Dispatched():
-                state = self.state(record)
-                return pin_proof(harm.place, record.at_ms, event, harm.kind, state)
-            case _:
-                return None
 
     def _eject(self, harm: Harm, record: Record, event: Ejected) -> Proof | None:
         led = self.row(record.stream, record.version - 1)

@@ -5,7 +5,6 @@ every scrape of every round is a row or ends as one within ``scrape.timeout``.
 """
 
 from collections.abc import Mapping
-from itertools import islice
 
 import attrs
 
@@ -14,20 +13,16 @@ from trioroute.replay.clock import span
 from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.causes import Trouble
 from trioroute.replay.incident.course import Course
-from trioroute.replay.incident.evidence import cause_of
+from trioroute.replay.incident.evidence import cause_of, running_lines
 from trioroute.replay.incident.story import Story
 from trioroute.replay.plain import Flight
 from trioroute.replay.read import decision_name
-from trioroute.replay.told import Line
 from trioroute.replay.words import plural
 
 STANDSTILL = "standstill"
 
 SLACK_MS = 1000
 """What a round of scrapes may be late by itself: its jitter and its gathering are far less."""
-
-ROWS_MAX = 12
-"""Requests that are told."""
 
 
 @attrs.define
@@ -53,15 +48,7 @@ class Standstills:
         if version != self.state.position + 1:
             return
         text, place = self._words(from_ms, to_ms), decision_name(self.stream, version)
-        rows = tuple(
-            Line(
-                at_ms=from_ms,
-                place=decision_name(self.stream, number),
-                event=STANDSTILL,
-                text=f"{request_id} ran on {replica}",
-            )
-            for number, ((replica, *_), request_id) in islice(self.flights.items(), ROWS_MAX)
-        )
+        rows = running_lines(self.flights, self.stream, from_ms, STANDSTILL)
         self.story.say(from_ms, place, STANDSTILL, text)
         self.course.cover(from_ms, to_ms, STANDSTILL, text)
         cause = cause_of(STANDSTILL, from_ms, place, text, rows)
