@@ -10,9 +10,10 @@ from eventlog.sqlite import SegmentLimits, SqliteReader, SqliteStore
 from tests.replay.rig import busy_day, store_of
 from tests.rig import Flown, Rig
 from trioroute import row_index
-from trioroute.policy.commands import Refuse
+from trioroute.policy.commands import Arrive, Refuse
 from trioroute.policy.keys import digest_key
 from trioroute.replay import lookup
+from trioroute.replay import names as known_names
 from trioroute.replay.find import numbers_of_request
 from trioroute.replay.lookup import look_up
 from trioroute.replay.read import NotFound, Source
@@ -69,6 +70,31 @@ def test_what_is_not_there_is_told_with_what_to_look_for() -> None:
         of(rig, "gon")
 
 
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("order-fro-alice", "by its digest; did you mean 'order-for-alice'?"),
+        ("agent-77", "by its digest; did you mean 'agent-7'?"),
+        ("nothing", "by its digest; no request or session of the log has a name like it"),
+    ],
+)
+def test_a_name_that_matches_nothing_is_answered_with_the_nearest(wanted: str, said: str) -> None:
+    rig = Rig().live("a")
+    session = digest_key(SECRET, "session", "m", "agent-7")
+    rig.send(
+        Arrive(
+            at_ms=rig.at_ms,
+            request_id="order-for-alice",
+            model="m",
+            prompt_bytes=4,
+            session=session,
+        )
+    )
+    with pytest.raises(NotFound) as caught:
+        of(rig, wanted)
+    assert str(caught.value).endswith(said)
+
+
 def test_a_refused_request_is_found_with_its_story() -> None:
     rig = Rig().live("a")
     rig.do(Refuse(at_ms=rig.at_ms, request_id="gone", code="rate_limited", model="m", key="team"))
@@ -95,7 +121,8 @@ def test_rows_without_an_index_are_searched_up_to_a_bound(monkeypatch: pytest.Mo
     for _ in range(20):
         rig.use("new")
     monkeypatch.setattr(lookup, "SEARCHED_MAX", len(rig.log.entries) - old)
-    with pytest.raises(NotFound, match="Only the newest rows were looked at"):
+    monkeypatch.setattr(known_names, "LAST_ROWS", len(rig.log.entries) - old)
+    with pytest.raises(NotFound, match=r"digest\. Only the newest rows were looked at"):
         of(rig, "old")
     assert of(rig, "new")
     monkeypatch.setattr(lookup, "SEARCHED_MAX", len(rig.log.entries) - old + 1)

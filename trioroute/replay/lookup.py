@@ -8,6 +8,7 @@ import attrs
 from eventlog.record import Record
 from trioroute.events import Dispatched, Refused
 from trioroute.policy.keys import digest_key
+from trioroute.replay.names import name_hint
 from trioroute.replay.read import NotFound, Source, decision_name, quoted
 from trioroute.replay.refused import tell_refused
 from trioroute.replay.told import as_json
@@ -59,7 +60,8 @@ def look_up(
         told = [as_json(tell_refused(source, row)) for row in found.refused]
         return {"decisions": [], "refused": told, "complete": found.whole}
     if not found.rows:
-        raise NotFound(_nothing(text, found))
+        near = name_hint(source, text, secret, models, whole=found.whole)
+        raise NotFound(_nothing(text, found, near))
     return {"decisions": found.rows, "complete": found.whole}
 
 
@@ -86,10 +88,10 @@ def _look(source: Source, text: str, sessions: Collection[str]) -> _Found:
     return found
 
 
-def _nothing(text: str, found: _Found) -> str:
+def _nothing(text: str, found: _Found, near: str) -> str:
     said = (
         f"{text!r} is no request and no session of the log; a request is named by its "
-        "x-request-id, a session by what the client sent or by its digest"
+        f"x-request-id, a session by what the client sent or by its digest{near}"
     )
     if not found.whole:
         said += (

@@ -76,6 +76,11 @@ def models_near_end(source: Source) -> dict[str, None]:
 
 def request_hint(source: Source, request_id: str) -> str:
     """The nearest request, or where none was found."""
+    near = near_request(source, request_id)
+    return _searched(source, "request") if near is None else f"; did you mean {near!r}?"
+
+
+def near_request(source: Source, request_id: str) -> str | None:
     found = _newest(source, lambda event: getattr(event, "request_id", None))
     near = nearest(request_id, list(found)[:ALIKE_MAX], NEARLY)
     meant = dict.fromkeys(slips(request_id))
@@ -84,9 +89,7 @@ def request_hint(source: Source, request_id: str) -> str:
     if near is None:
         words = {request_word(one): one for one in meant}
         near = _indexed(source, words, lambda event: getattr(event, "request_id", None))
-    if near is not None:
-        return f"; did you mean {near!r}?"
-    return _searched(source, "request")
+    return near
 
 
 def session_hint(
@@ -94,8 +97,31 @@ def session_hint(
 ) -> str:
     """The nearest session, by its digest or, where the secret is there, by its raw key; or where
     none was found. ``of`` is what stands before a name."""
+    near = near_session(source, key, secret, models)
+    if near is None:
+        return _searched(source, "session")
+    return f"; did you mean {f'{of}{near}' if of else repr(near)}?"
+
+
+def name_hint(
+    source: Source, name: str, secret: bytes | None, models: Iterable[str], *, whole: bool
+) -> str:
+    """The nearest request, else the nearest session, of a text that may mean either, or where none
+    was found; ``whole`` False: that the look was not of all rows is said elsewhere."""
+    near = near_request(source, name)
+    if near is None:
+        near = near_session(source, name, secret, models)
+    if near is not None:
+        return f"; did you mean {near!r}?"
+    return _searched(source, "request or session") if whole else ""
+
+
+def near_session(
+    source: Source, key: str, secret: bytes | None, models: Iterable[str]
+) -> str | None:
+    """By a digest, or by a raw key where the secret is there."""
     found = _newest(source, lambda event: getattr(event, "session", None))
-    near = nearest(key, list(found), NEARLY)
+    near = nearest(key, list(found)[:ALIKE_MAX], NEARLY)
     if near is None and secret is not None:
         raw = _digests(secret, list(models), key)
         near = next((raw[one] for one in raw if one in found), None)
@@ -103,9 +129,7 @@ def session_hint(
             words = {session_word(one): one for one in raw}
             digest = _indexed(source, words, lambda event: getattr(event, "session", None))
             near = None if digest is None else raw.get(digest)
-    if near is not None:
-        return f"; did you mean {f'{of}{near}' if of else repr(near)}?"
-    return _searched(source, "session")
+    return near
 
 
 def _digests(secret: bytes, models: Collection[str], key: str) -> dict[str, str]:
