@@ -39,6 +39,7 @@ from trioroute.settings import (
     running,
     same_place,
 )
+from trioroute.settings.changed import reload_words
 
 logger = logging.getLogger("trioroute.changes")
 
@@ -165,6 +166,7 @@ class RunningChanges:
             or settings.generic != parts.settings.generic
         )
         names = changed_names(parts.settings.api_keys, settings.api_keys)
+        told = reload_words(parts.settings, settings, decided.events)
         parts.settings = settings
         parts.store.limits = segment_limits(in_force)
         parts.desk.upstreams.renew(connect_timeout_s(in_force), keys)
@@ -173,11 +175,15 @@ class RunningChanges:
         self._renew_scrapes()
         self.restart_needed = waiting
         result: Reloaded = Reloaded(
-            "applied" if changed else "unchanged", settings.digest, self.restart_needed
+            "applied" if changed else "unchanged",
+            settings.digest,
+            self.restart_needed,
+            changed=told,
         )
         parts.timings.reloaded(result.result)
         file = settings.source or NO_FILE
-        logger.info("reload: %s (%s %s)", result.result, file, settings.digest)
+        what = f": {', '.join(told)}" if told else ""
+        logger.info("reload: %s (%s %s)%s", result.result, file, settings.digest, what)
         if names:
             logger.info("reload: API keys: %s", names)
         if waiting:

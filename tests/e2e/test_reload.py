@@ -133,6 +133,7 @@ def test_a_bad_file_changes_nothing_and_the_same_good_one_works_after_it(
     changed = written(file, one, two)
     told = reload(router, "gpu2 is here").json()
     assert (told["result"], told["digest"]) == ("applied", changed)
+    assert told["changed"] == ["replica gpu2 joined"]
     assert names(router) == [one.name, two.name]
     joined = events(router, e.ReplicaJoined)[-1]
     assert (joined.by, joined.why) == ("admin", "gpu2 is here")
@@ -157,6 +158,11 @@ def test_keys_that_wait_for_a_restart_are_named_and_keep_their_value(
     in_force = events(router, e.Configured)[-1].settings
     assert in_force.timeouts.first_byte_ms == 7000
     assert in_force.server.max_body_bytes == 64 << 20
+    what = ["server.reveal true -> false", "timeouts.first_byte 10m -> 7s"]
+    assert told["changed"] == what
+    assert (
+        router.text().split("reload: applied ")[1].splitlines()[0].endswith(f": {', '.join(what)}")
+    )
 
 
 def test_a_changed_address_starts_anew_and_pins_follow_the_name(

@@ -27,7 +27,9 @@ from trioroute.observe.guard import OPEN_PATHS
 from trioroute.policy.commands import Drain, Eject, Join, Leave, ObserveFailure
 
 PATHS = ("/", "/metrics", "/healthz", "/readyz", "/state")
-RELOADED = Reloaded("applied", "0123456789abcdef", ("server.listen",))
+RELOADED = Reloaded(
+    "applied", "0123456789abcdef", ("server.listen",), changed=("eject.cooldown 30s -> 1m",)
+)
 
 
 @attrs.define

@@ -89,6 +89,7 @@ async def test_a_reload_tells_what_it_did_and_what_waits(house: House) -> None:
         "digest": "0123456789abcdef",
         "position": house.rig.log.position,
         "restart_needed": ["server.listen"],
+        "changed": ["eject.cooldown 30s -> 1m"],
     }
 
 

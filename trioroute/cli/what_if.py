@@ -11,7 +11,7 @@ from trioroute.replay.present import console_for
 from trioroute.replay.present_what_if import Changed, WhatIf, present_what_if, what_if_data
 from trioroute.replay.read import BadQuestion, Source
 from trioroute.replay.rest import simulate_rest
-from trioroute.replay.setting_words import setting_words
+from trioroute.settings.setting_words import setting_words
 from trioroute.replay.what_if import Exact, take_again
 from trioroute.replay.window import Window
 from trioroute.replay.within import ALL, Within

@@ -70,6 +70,7 @@ class ChangeOffice:
         return json_answer(
             {
                 "result": told.result,
+                "changed": list(told.changed),
                 "digest": told.digest,
                 "position": self.state().position,
                 "restart_needed": list(told.restart),

@@ -25,13 +25,15 @@ class BadReplica(Exception):
 class Reloaded:
     """``problems`` are those of a file that was ``rejected``: then nothing changed.
 
-    ``restart`` are changed keys that wait for the next start.
+    ``restart`` are changed keys that wait for the next start, ``changed`` what became another now,
+    in words.
     """
 
     result: Literal["applied", "unchanged", "rejected"]
     digest: str = ""
     restart: tuple[str, ...] = ()
     problems: tuple[Mapping[str, str], ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 class Changes(Protocol):

@@ -10,7 +10,7 @@ from trioroute import events as e
 from trioroute.projections import Stalls, State, apply
 from trioroute.replay.incident import down
 from trioroute.replay.incident.causes import Trouble
-from trioroute.replay.incident.changes import configured_words
+from trioroute.settings.changed import configured_words
 from trioroute.replay.incident.course import (
     NORMAL,
     STALLED,

@@ -1,5 +1,7 @@
 """A setting in force, as a user would write it."""
 
+import json
+
 from trioroute.events.sections import InForce
 from trioroute.quantities import duration_text, thousandths_text
 from trioroute.settings.known import KNOWN_KEYS
@@ -13,6 +15,8 @@ def setting_words(settings: InForce, key: str) -> str:
         return duration_text(value)
     if info.kind.suffix == "_m" and isinstance(value, int):
         return thousandths_text(value)
+    if isinstance(value, bool | tuple):
+        return json.dumps(value, ensure_ascii=False)  # as TOML has them too
     return str(value)
 
 
