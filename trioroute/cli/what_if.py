@@ -11,11 +11,11 @@ from trioroute.replay.present import console_for
 from trioroute.replay.present_what_if import Changed, WhatIf, present_what_if, what_if_data
 from trioroute.replay.read import BadQuestion, Source
 from trioroute.replay.rest import simulate_rest
-from trioroute.settings.setting_words import setting_words
 from trioroute.replay.what_if import Exact, take_again
 from trioroute.replay.window import Window
 from trioroute.replay.within import ALL, Within
 from trioroute.settings import SettingsError, with_changes
+from trioroute.settings.setting_words import setting_words
 
 Told = Callable[[str, int, int], None]
 """Told what is done, how much of it, and of how much."""

@@ -33,8 +33,9 @@ This page is made from the table the router itself reads (`tools/reference`). Do
   whose values are never logged, shown or written into the event log. Of clients' API keys only
   SHA-256 hashes are kept: `trioroute key new NAME`.
 - **Changes**: SIGHUP, or `POST /reload` on the admin port, reads the file again. It applies as a
-  whole or not at all, and touches nothing in flight; what was applied is in the log, and the process log
-  names it (`reload: applied (...): eject.cooldown 30s -> 1m, replica gpu3 joined`). Keys marked
+  whole or not at all, and touches nothing in flight; what was applied is in the log, and the
+  process log names it: `reload: applied (...): eject.cooldown 30s -> 1m, replica gpu3 joined`.
+  Keys marked
   *restart* keep their value until the next start, and a reload names those that changed. The log
   keeps pins, streaks and cooldowns across a restart.
 

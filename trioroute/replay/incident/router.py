@@ -10,7 +10,6 @@ from trioroute import events as e
 from trioroute.projections import Stalls, State, apply
 from trioroute.replay.incident import down
 from trioroute.replay.incident.causes import Trouble
-from trioroute.settings.changed import configured_words
 from trioroute.replay.incident.course import (
     NORMAL,
     STALLED,
@@ -35,6 +34,7 @@ from trioroute.replay.plain import Ended, Run, Sent
 from trioroute.replay.read import decision_name
 from trioroute.replay.told import Line
 from trioroute.replay.words import gap_words, health_words
+from trioroute.settings.changed import configured_words
 
 _HEALTH = (e.Live, e.Probing, e.Ejected, e.ScrapeFailed, e.Scraped, e.Draining)
 _STATE = frozenset((*_HEALTH, e.ReplicaJoined, e.ReplicaLeft, e.Started, e.Configured, e.Gap))
