@@ -39,7 +39,7 @@ def test_a_reload_tells_what_no_event_of_settings_holds_too() -> None:
     before = load(None, environ={}, overrides={"replicas": old})
     discovered = (DnsDiscovery("gpu.example", 8000),)
     after = attrs.evolve(before, replicas=tuple(new), discovery=discovered)
-    events = [
+    events: list[e.Event] = [
         e.ReplicaLeft(replica="gpu2"),
         joined("gpu1"),
         joined("gpu3"),
@@ -51,5 +51,5 @@ def test_a_reload_tells_what_no_event_of_settings_holds_too() -> None:
         "replica gpu1 changed",
         "replica gpu3 joined",
     )
-    many = [joined(f"r{n}") for n in range(30)]
+    many: list[e.Event] = [joined(f"r{n}") for n in range(30)]
     assert reload_words(before, before, many)[-2:] == ("replica r19 joined", "and 10 more")
