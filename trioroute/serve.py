@@ -25,6 +25,7 @@ from trioroute.changes import RunningChanges
 from trioroute.counted import plural
 from trioroute.events import InForce
 from trioroute.events.sections import Log
+from trioroute.kept_memory import keep_freed_memory
 from trioroute.observe import admin_app, tell_refusals, watch_loop_lag
 from trioroute.policy import commands as c
 from trioroute.proxy.access_log import AccessLog
@@ -271,6 +272,7 @@ def _settle_process() -> None:
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 20, 50)
     sys.setswitchinterval(TURN_S)
+    keep_freed_memory()
 
 
 def raise_file_limit() -> None:

@@ -22,6 +22,7 @@ FLOORS = {
     "snapshot": 4,
     "row_index": 4,
     "rare_gc": 0,
+    "kept_memory": 0,
     "archived": 4,
     "recovery": 5,
     "retain": 5,
