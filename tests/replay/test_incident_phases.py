@@ -224,3 +224,37 @@ def test_few_failures_a_burst_or_more_answers_make_no_phase() -> None:
                 rig.use()
         rig.pass_s(1).same()
         assert [one.name for one in told_of(rig).phases] == ["normal"]
+
+
+def test_a_time_in_which_all_went_well_is_not_failing_for_what_failed_before_and_after_it() -> None:
+    """A burst of failures, eight good seconds, then an outage with more of them."""
+    rig = Rig().live("a", "b")
+    rig.pass_s(5)
+    for flown in [rig.go() for _ in range(4)]:
+        rig.finish(flown, "first_byte_timeout", blame="none")
+    for _ in range(8):
+        rig.pass_s(1).use()
+    by_hand(rig, "a")
+    by_hand(rig, "b")
+    for _ in range(20):
+        rig.finish(rig.pass_s(0.2).go(), "upstream_error", blame="none")
+    told = told_of(rig)
+    assert told.total.failed == 24
+    assert seconds(told.phases) == [("normal", 0, 13), ("outage", 13, 17)]
+
+
+def test_a_failing_time_over_several_phases_is_one_and_counts_its_own() -> None:
+    rig = Rig().live("a", "b")
+    rig.pass_s(5)
+    for number in range(6):
+        rig.finish(rig.pass_s(1).go(), "first_byte_timeout", blame="none")
+        if number == 2:
+            rig.drain("b")
+    rig.pass_s(20).use()
+    told = told_of(rig)
+    assert seconds(told.phases) == [
+        ("normal", 0, 6),
+        ("failing", 6, 11.001),
+        ("reduced capacity", 11.001, 31),
+    ]
+    assert told.phases[1].why == "6 of 6 requests that ended failed: first_byte_timeout 6"
