@@ -30,6 +30,27 @@ def test_each_refusal_has_one(code: RefusalCode) -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("shutting_down", "the router was ending: only another router could have taken it"),
+        ("rate_limited", "its key was at its own limit"),
+        ("model_not_found", "no replica ever served that model"),
+        ("invalid_request", "the request itself could not be served"),
+    ],
+)
+def test_a_refusal_that_is_not_for_want_of_room_is_not_told_of_the_line(
+    code: RefusalCode, why: str
+) -> None:
+    """However full the replicas are, and whoever may wait."""
+    rig = play(lambda rig: rig.live("a"), admission__max_in_flight=1)
+    rig.go()
+    rig.pass_s(1).do(Refuse(at_ms=rig.at_ms, request_id="q", code=code, model="m"))
+    (text,) = sentences(rig, "refused")
+    assert text.startswith(f"no setting of the router prevents that r1/{rig.state.position} was")
+    assert why in text
+
+
+@pytest.mark.parametrize(
     "outcome",
     ["upstream_error", "upstream_cut", "upstream_empty", "first_byte_timeout", "idle_timeout"],
 )

@@ -36,8 +36,8 @@ Affords = Callable[[int], bool]
 def refusal_proofs(
     source: Source, affords: Affords, record: Record, event: Refused, state: State
 ) -> Iterator[Proof]:
-    """Of the refusal in ``record``; ``state`` is that of just before it. Raises what reading
-    raises."""
+    """Of the refusal in ``record``; ``state`` is that of just before it. Of one for another reason
+    than room, the log or replicas that are missing: nothing. Raises what reading raises."""
     place = decision_name(record.stream, record.version)
     if event.code == CODE:
         yield _log_proof(place, state)
@@ -48,6 +48,8 @@ def refusal_proofs(
         text = "nobody was left to take it (RULES 4 step 5)"
         yield Proof(None, f"no setting of the router prevents that {place} was refused: {text}")
         return
+    if event.code != "overloaded":
+        return  # such as of a router that ends: no line and no number had taken it
     room = _room_proof(place, record.at_ms, event.model, state)
     if room is not None:
         yield room
