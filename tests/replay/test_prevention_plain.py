@@ -29,6 +29,10 @@ def test_each_refusal_has_one(code: RefusalCode) -> None:
     assert f"r1/{rig.state.position}" in text
 
 
+def one_replica(rig: Rig) -> None:
+    rig.live("a")
+
+
 @pytest.mark.parametrize(
     ("code", "why"),
     [
@@ -42,7 +46,7 @@ def test_a_refusal_that_is_not_for_want_of_room_is_not_told_of_the_line(
     code: RefusalCode, why: str
 ) -> None:
     """However full the replicas are, and whoever may wait."""
-    rig = play(lambda rig: rig.live("a"), admission__max_in_flight=1)
+    rig = play(one_replica, admission__max_in_flight=1)
     rig.go()
     rig.pass_s(1).do(Refuse(at_ms=rig.at_ms, request_id="q", code=code, model="m"))
     (text,) = sentences(rig, "refused")
