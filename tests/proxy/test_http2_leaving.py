@@ -4,14 +4,16 @@ import h2.errors
 import httpx
 import pytest
 import trio
-from hyperframe.frame import GoAwayFrame, RstStreamFrame
+from hyperframe.frame import GoAwayFrame, HeadersFrame, RstStreamFrame
 
-from tests.proxy.asker import asking
+from tests.proxy.asker import Asker, asking
 from tests.proxy.serving import PATIENCE_S, eventually, serving
 from tests.proxy.test_http2 import Shelf
 from trioroute.proxy.serving import http2
 from trioroute.proxy.serving.http2_state import LAST_OF_ALL
 from trioroute.proxy.serving.limits import ServerLimits
+from trioroute.proxy.serving.parting import Parting
+from trioroute.proxy.serving.wire import READ_BYTES, Wire
 
 NO_ERROR = h2.errors.ErrorCodes.NO_ERROR
 
@@ -94,6 +96,77 @@ async def test_a_request_that_crosses_with_the_farewell_is_served() -> None:
         await asker.read(lambda: False)
         assert crossing in asker.whole
         assert asker.h2.farewells == [(LAST_OF_ALL, NO_ERROR), (crossing, NO_ERROR)]
+
+
+async def asked_to_leave(asker: Asker) -> None:
+    """Reads until it is, and leaves the answer to the PING to what is sent next."""
+    while not asker.h2.farewells:
+        await asker.raw.fill()
+        data, asker.raw.buffer = asker.raw.buffer, b""
+        asker.h2.receive_data(data)
+
+
+async def test_a_request_in_one_go_with_the_answer_to_the_ping_is_served() -> None:
+    """It is here, and counted in the GOAWAY, when the connection has nothing else that runs."""
+    shelf = Shelf()
+    drain = trio.Event()
+    async with serving(shelf, drain=drain) as server, asking(server) as asker:
+        await asker.read_whole(await asker.ask("/first"))
+        drain.set()
+        await asked_to_leave(asker)
+        crossing = await asker.ask("/crossing", b"x")
+        await asker.read(lambda: False)
+        assert crossing in asker.whole
+        assert asker.h2.farewells == [(LAST_OF_ALL, NO_ERROR), (crossing, NO_ERROR)]
+
+
+async def test_a_request_that_is_read_when_the_connection_was_left_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its client may send it elsewhere, for the GOAWAY does not count it."""
+    answered, left, held, late = trio.Event(), trio.Event(), trio.Event(), b""
+    read, leave, answers = Wire.read, Parting.leave, Parting.answered
+
+    async def read_early(wire: Wire, most: int = READ_BYTES) -> bytes:
+        data = await read(wire, most)
+        if late and data == late:
+            held.set()
+            with trio.CancelScope(shield=True):
+                await left.wait()
+        return data
+
+    async def leave_late(parting: Parting, code: int = NO_ERROR) -> None:
+        await leave(parting, code)
+        left.set()
+
+    def is_answered(parting: Parting, ping: bytes) -> bool:
+        answered.set()
+        return answers(parting, ping)
+
+    monkeypatch.setattr(Wire, "read", read_early)
+    monkeypatch.setattr(Parting, "answered", is_answered)
+    monkeypatch.setattr(Parting, "leave", leave_late)
+    shelf = Shelf()
+    shelf.hold()
+    drain = trio.Event()
+    async with serving(shelf, drain=drain) as server, asking(server) as asker:
+        first = await asker.ask("/first")
+        drain.set()
+        await shelf.reaches(1)
+        further = await asker.ask("/further")
+        await asker.read(lambda: bool(asker.h2.farewells))
+        await shelf.reaches(2)
+        await answered.wait()
+        fields = asker.h2.encoder.encode([(":method", "GET"), (":path", "/late")])
+        late = HeadersFrame(5, data=fields, flags=["END_HEADERS", "END_STREAM"]).serialize()
+        await asker.raw.send(late)
+        await held.wait()
+        shelf.let_go()
+        await asker.read(lambda: False)
+        assert asker.whole == {first, further}
+        assert asker.h2.farewells == [(LAST_OF_ALL, NO_ERROR), (further, NO_ERROR)]
+    assert shelf.begun == 2
+    assert not server.refusals
 
 
 async def test_clients_made_of_h2_lose_nothing_while_the_server_drains() -> None:

@@ -5,7 +5,6 @@ which a request that is cancelled takes with it what others have to send.
 """
 
 import logging
-from contextlib import suppress
 from typing import Any
 
 import h2.exceptions
@@ -153,7 +152,7 @@ class Http2Connection:
     async def _send_away(self, error: int) -> None:
         self._hub.refused("invalid_request")
         logger.debug("an HTTP/2 connection sent more than its requests need: error %d", error)
-        await self._go_away(error)
+        await self._streams.parting.leave(error)
 
     def _await_requests(self) -> None:
         """Close the connection when none comes for long, and at a shutdown; ask the client to leave
@@ -170,15 +169,11 @@ class Http2Connection:
                 with trio.move_on_after(CROSSING_S):
                     await context.terminated.wait()
                 if not context.terminated.is_set():
-                    await self._streams.ask_to_leave()
+                    await self._streams.parting.ask()
                     await context.terminated.wait()
-            await self._go_away()
-            self._reading.cancel()
-
-    async def _go_away(self, code: int = 0) -> None:
-        with suppress(h2.exceptions.ProtocolError):  # it is closed already
-            self._streams.connection.close_connection(error_code=code)
-        await self._streams._flush()
+            if not self._streams.streams:  # none has just begun
+                await self._streams.parting.leave()
+                self._reading.cancel()
 
     async def _say_farewell(self) -> None:
         """What is on its way goes first, for who is still there to take it."""

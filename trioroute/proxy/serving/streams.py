@@ -20,22 +20,21 @@ from h2.events import (
     StreamEnded,
     StreamReset,
 )
-from hypercorn.events import Closed, RawData, Updated
+from hypercorn.events import Closed, Updated
 from hypercorn.protocol.events import EndBody, EndData, Response, StreamClosed
 from hypercorn.protocol.h2 import BUFFER_LOW_WATER, H2Protocol, StreamBuffer
 from priority.priority import MissingStreamError
 
 from trioroute.proxy.serving import peer_settings, refusing
-from trioroute.proxy.serving.http2_state import ClientLeaves, Http2State, Malformed, asks_to_leave
+from trioroute.proxy.serving.http2_state import ClientLeaves, Http2State, Malformed
 from trioroute.proxy.serving.hub import Headers, Hub
+from trioroute.proxy.serving.parting import Parting
 from trioroute.proxy.serving.refusal import Refusal, invalid
 
 FRAME_BYTES = 64 * 1024
 """Of DATA at most, whatever the client would take: other streams get their turn in between."""
 TELL_S = 1.0
 """For a request to be told that its client is gone: it listens, but while it is refused."""
-FAREWELL = b"farewell"
-"""In a PING."""
 
 
 @attrs.define(slots=True)
@@ -64,12 +63,9 @@ class Streams(H2Protocol):
         peer_settings.bound(self.connection)
         self._hub = hub
         self._written = written
-        self._asked = False
-        """The client, to begin nothing more."""
-        self._leaving = False
-        """The client begins nothing more."""
-        self._left = False
-        """It was told that nothing more is taken."""
+        self.parting = Parting(self.connection, self.send)
+        self._in_step = False
+        """Requests may be here that are not begun yet."""
         self._cut: WeakSet[Any] = WeakSet()
         """Buffers whose end did not leave."""
         self._rests: dict[int, _Rest] = {}
@@ -83,7 +79,7 @@ class Streams(H2Protocol):
                 for stream_id in list(self.streams):
                     nursery.start_soon(self._close_stream, stream_id)
             await self.has_data.set()
-        else:
+        elif not self.parting.done:
             await super().handle(event)
 
     async def _close_stream(self, stream_id: int) -> None:
@@ -95,6 +91,15 @@ class Streams(H2Protocol):
     async def _handle_events(self, events: Any) -> None:  # noqa: ANN401 - hypercorn's
         """As hypercorn, which falls over the rest of a body that was refused before its end, and
         over heads. Priorities are passed over (RFC 9113 section 5.3.2)."""
+        self._in_step = True
+        try:
+            await self._take(events)
+        finally:
+            self._in_step = False
+        await self._leave_if_idle()
+        await self._flush()
+
+    async def _take(self, events: Any) -> None:  # noqa: ANN401 - hypercorn's
         for event in events:
             if isinstance(event, RequestReceived):
                 await self._begin(event)
@@ -104,20 +109,22 @@ class Streams(H2Protocol):
             elif isinstance(event, StreamReset | Malformed):
                 await self._reset_by_client(event)
             elif isinstance(event, ClientLeaves):
-                await self._let_leave()
+                self.parting.agreed = True
             elif isinstance(event, PingAckReceived):
-                if self._asked and event.ping_data == FAREWELL:
-                    await self._let_leave()
+                if self.parting.answered(event.ping_data):
+                    self.parting.agreed = True
             elif not isinstance(event, PriorityUpdated):
                 if isinstance(event, StreamEnded):
                     self._rests.pop(event.stream_id, None)
                 await super()._handle_events([event])
-        await self._flush()
 
     async def _begin(self, request: RequestReceived) -> None:
         """Where hypercorn would reset what comes behind a shutdown without a word that it may be
         sent elsewhere."""
         stream_id = request.stream_id
+        if self.parting.done:
+            return
+        self.parting.begun = stream_id
         if self.context.terminated.is_set() or self._too_many(stream_id):
             with suppress(h2.exceptions.ProtocolError):
                 self.connection.reset_stream(stream_id, error_code=ErrorCodes.REFUSED_STREAM)
@@ -136,7 +143,7 @@ class Streams(H2Protocol):
             with suppress(h2.exceptions.ProtocolError):
                 self.connection.reset_stream(stream_id, error_code=ErrorCodes.INTERNAL_ERROR)
         if self._hub.draining and len(self.streams) > 1:
-            await self.ask_to_leave()
+            await self.parting.ask()
 
     def _too_many(self, stream_id: int) -> bool:
         """Whether this one is over the limit, whatever came in one go with it."""
@@ -165,33 +172,10 @@ class Streams(H2Protocol):
         await self._window_updated(event.stream_id)
         if not self.streams:
             await self.send(Updated(idle=True))
-        await self._leave_if_idle()
-
-    async def ask_to_leave(self) -> None:
-        """Have the client begin nothing more here, and end with its last request.
-
-        In one go with the end of the last answer that runs, for clients made of h2 (httpx) give up
-        what runs when they are asked; when it begins another beside it; or when it is idle.
-
-        RFC 9113 section 6.8: what it begins all the same is served, and what it began before it
-        heard of that is here with the answer to the PING. h2 takes no frame behind GOAWAY.
-        """
-        if not self._asked:
-            self._asked = True
-            with suppress(h2.exceptions.ProtocolError):  # it is closed already
-                self.connection.ping(FAREWELL)
-                await self.send(RawData(self.connection.data_to_send() + asks_to_leave()))
-
-    async def _let_leave(self) -> None:
-        self._leaving = True
-        await self._leave_if_idle()
 
     async def _leave_if_idle(self) -> None:
-        if self._leaving and not (self.streams or self.closed or self._left):
-            self._left = True
-            with suppress(h2.exceptions.ProtocolError):
-                self.connection.close_connection()
-            await self._flush()
+        if self.parting.agreed and not (self._in_step or self.streams or self.closed):
+            await self.parting.leave()
             await self.send(Closed())
 
     def _pass_over(self, stream_id: int, size: int) -> None:
@@ -209,7 +193,8 @@ class Streams(H2Protocol):
 
     async def stream_send(self, event: Any) -> None:  # noqa: ANN401 - hypercorn's
         """As hypercorn, but for the end of a body: it returns when END_STREAM is on its way, where
-        hypercorn's may return before, and lose it to the GOAWAY of a shutdown."""
+        hypercorn's may return before, and lose it to the GOAWAY of a shutdown. That one comes from
+        whoever finds the connection idle, and not from here."""
         if isinstance(event, Response):
             # Hypercorn answers for an application that was cancelled, with an empty 500.
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -221,10 +206,12 @@ class Streams(H2Protocol):
             if buffer in self._cut:
                 self._cut.discard(buffer)
                 await trio.lowlevel.checkpoint()  # who watches it cancels a request cut off so
+        elif isinstance(event, StreamClosed):
+            await self._close_stream(event.stream_id)
+            await self.send(Updated(idle=not self.streams))
+            await self._leave_if_idle()
         else:
             await super().stream_send(event)
-            if isinstance(event, StreamClosed):
-                await self._leave_if_idle()
 
     async def _send_data(self, stream_id: int) -> None:
         """As hypercorn's, with END_STREAM in the last frame and not behind a wait for it."""
@@ -243,7 +230,7 @@ class Streams(H2Protocol):
             if ends:
                 self._forget(stream_id)
                 if self._hub.draining and len(self.streams) == 1:
-                    await self.ask_to_leave()
+                    await self.parting.ask()
         except (KeyError, h2.exceptions.ProtocolError):
             # The stream or the connection was closed meanwhile.
             closed = self.stream_buffers.get(stream_id)
