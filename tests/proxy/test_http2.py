@@ -13,7 +13,7 @@ from hyperframe.frame import HeadersFrame
 from tests.certificates import Pair
 from tests.proxy.asker import asking, stuck
 from tests.proxy.serving import Endless, chunk, eventually, port_tls, serving, start
-from trioroute.proxy.serving.asgi import Receive, Scope, Send
+from trioroute.proxy.serving.asgi import BrokenEnding, Receive, Scope, Send
 from trioroute.proxy.serving.hangup import client_gone
 from trioroute.proxy.serving.limits import ServerLimits
 
@@ -132,6 +132,24 @@ async def test_an_answer_without_window_is_given_up_at_client_stall(path: str) -
         server.shutdown.set()
         with trio.fail_after(20):
             await server.stopped.wait()
+
+
+async def test_an_answer_without_window_that_the_application_gives_up_is_reset() -> None:
+    """Whole answers wait in a buffer, and would leave it when the log says that they never did."""
+
+    async def gives_up(scope: Scope, receive: Receive, send: Send) -> None:
+        await start(send)
+        with trio.move_on_after(0.1):
+            await chunk(send, b"x" * 100, more=False)
+        raise BrokenEnding
+
+    async with serving(gives_up) as server, asking(server, window=10) as asker:
+        asked = [await asker.ask(f"/{number}") for number in range(100)]
+        await asker.read(lambda: asker.broken.keys() >= set(asked))
+        beyond = await asker.ask("/beyond")
+        await asker.read(lambda: beyond in asker.broken)
+        assert set(asker.broken.values()) == {h2.errors.ErrorCodes.INTERNAL_ERROR}
+        assert not asker.whole
 
 
 async def test_what_waits_for_a_window_is_bounded() -> None:

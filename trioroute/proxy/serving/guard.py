@@ -163,7 +163,7 @@ class GuardedApp:
             )
         if session.stalled:
             await self._break_stream(session.raw_send)
-        if session.complete or gone:
+        if session.delivered or gone:
             return
         if failure is None:
             logger.error("the application left %s %r unended", scope["method"], scope["path"])
@@ -204,6 +204,9 @@ class GuardedExchange:
         self._hub = hub
         self.started = False
         self.complete = False
+        """The last message was given to ``send``."""
+        self.delivered = False
+        """It found its way: who gives the answer up before that ends it broken."""
         self._body: bytes | None = body
         self._dropped = HOP_BY_HOP | {b"connection"} if is_h2 else HOP_BY_HOP
         self._date = (b"date", hub.date_line[6:].strip())
@@ -241,6 +244,7 @@ class GuardedExchange:
             await self.raw_send(message)
         finally:
             self.deadline = float("inf")
+        self.delivered = last
 
     def expire(self) -> None:
         """The client took nothing for too long: it counts as gone."""
