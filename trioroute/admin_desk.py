@@ -1,5 +1,6 @@
 """What the admin port of a running router is given: its state, its log, its decisions."""
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,15 +9,18 @@ import attrs
 import trio
 
 import trioroute
-from eventlog import StoreFailed
+from eventlog import Record, StoreFailed
 from eventlog.journal import Journal
 from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SqliteReader, SqliteStore
 from trioroute.assembly import Parts
 from trioroute.changes import RunningChanges
+from trioroute.events import Configured, UnreadableEvent, decode
+from trioroute.events.sections import InForce
 from trioroute.observe import AdminDesk, Feed, Seen
 from trioroute.proxy.serving.asgi import BrokenEnding
 from trioroute.replay import NotFound, Source, explain_decision
+from trioroute.replay.in_force import settings_before
 from trioroute.replay.lookup import look_up
 from trioroute.replay.read import STREAM_PREFIX
 from trioroute.replay.session import read_secret
@@ -67,6 +71,10 @@ class JournalView:
     def closed_head(self) -> str | None:
         return None if self.store.closed_head is None else str(self.store.closed_head)
 
+    @property
+    def failing(self) -> str:
+        return str(self.journal.failing or "")
+
 
 def admin_desk(parts: Parts, changes: RunningChanges) -> AdminDesk:
     explaining = trio.CapacityLimiter(EXPLAIN_AT_ONCE)
@@ -110,7 +118,8 @@ def event_feed(parts: Parts) -> Feed:
     router = parts.router
     log = JournalView(parts.journal, parts.directory, parts.store)
     past = partial(_past, parts.directory, f"{STREAM_PREFIX}{router.state.router}")
-    feed = Feed(log, lambda: router.state.at_ms, past)
+    before = partial(_in_force_before, parts.directory, f"{STREAM_PREFIX}{router.state.router}")
+    feed = Feed(log, lambda: router.state.at_ms, past, router.state.settings, before)
     router.listeners.append(lambda decided: feed.note(decided.first, decided.events))
     return feed
 
@@ -119,7 +128,22 @@ def _past(directory: Path, stream: str, after: int, limit: int) -> list[Seen]:
     """Committed events after ``after``, or the oldest kept if those behind it were deleted."""
     with SqliteReader.open(directory) as reader:
         records = reader.read_stream(stream, after, limit)
-    return [Seen(one.version, one.at_ms, one.kind, one.body) for one in records]
+    return [_seen(one) for one in records]
+
+
+def _seen(record: Record) -> Seen:
+    settings = None
+    if record.kind == "Configured":
+        with suppress(UnreadableEvent):  # of a newer release
+            event = decode(record.kind, record.schema, record.body)
+            settings = event.settings if isinstance(event, Configured) else None
+    return Seen(record.version, record.at_ms, record.kind, record.body, settings)
+
+
+def _in_force_before(directory: Path, stream: str, version: int) -> InForce | None:
+    with SqliteReader.open(directory) as reader:
+        rows = reader.read_stream(stream, version - 1, 1)
+        return settings_before(reader, stream, rows[0].seq) if rows else None
 
 
 def _explain(directory: Path, router: str, number: int) -> dict[str, Any] | str:

@@ -117,7 +117,7 @@ def test_a_decision_that_is_shown_while_it_runs_tells_its_end(fleet: Fleet, page
     with streaming(router, "agent-7") as decision:
         look_up(page, decision)
         shows(page, "ending", "Still running.")
-    shows(page, "ending", "Ended client_gone after")
+    shows(page, "ending", "Ended client_gone (its client left")
     assert page.text("explained-title") == f"Decision {decision}"
     assert page.problems == []
 

@@ -62,3 +62,12 @@ async def test_a_stream_that_broke_goes_on_where_it_stopped() -> None:
                 old = {"router": "r1", "durable_position": 5}
                 await follow_for_ever(client, Watched(state=old, seen=8))
     assert asked == ["8"]
+
+
+def test_changed_settings_are_named() -> None:
+    watched = Watched()
+    told = {"kind": "Configured", "at_ms": 1, "version": 2, "body": {"by": "admin"}}
+    watched.take(told)
+    watched.take({**told, "changed": ["eject.cooldown 30s -> 45s"]})
+    texts = [one.text for one in watched.incidents]
+    assert texts == ["settings in force", "other settings in force: eject.cooldown 30s -> 45s"]

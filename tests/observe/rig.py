@@ -6,7 +6,8 @@ from typing import Any
 import attrs
 
 from eventlog.record import Entry
-from trioroute.events import InForce, Reading
+from trioroute.events import Configured, InForce, Reading, decode
+from trioroute.events.codec import KINDS
 from trioroute.events.words import Outcome
 from trioroute.observe import Exporter, Feed, Seen, Timings
 from trioroute.observe.exporter import StateCollector
@@ -26,6 +27,7 @@ class ListLog:
     bytes: int = 4096
     head: str = "7:00112233445566778899aabbccddeeff"
     closed_head: str | None = None
+    failing: str = ""
 
     @property
     def position(self) -> int:
@@ -44,6 +46,14 @@ class ListLog:
 def reading(running: int | None = 0, waiting: int | None = 0, **more: Any) -> Reading:
     values: dict[str, Any] = {"kv_m": None, "tokens": None, "asleep": False, "own": 0} | more
     return Reading(running=running, waiting=waiting, **values)
+
+
+def settings_of(entry: Entry) -> InForce | None:
+    if entry.kind != "Configured":
+        return None
+    event = decode(entry.kind, KINDS[entry.kind].schema, entry.body)
+    assert isinstance(event, Configured)
+    return event.settings
 
 
 @attrs.define
@@ -99,11 +109,19 @@ class Rig:
         """What is committed of the list, as a log is read."""
         end = min(after + limit, self.log.durable_position)
         some = enumerate(self.log.taken[after:end], start=after + 1)
-        return [Seen(version, entry.at_ms, entry.kind, entry.body) for version, entry in some]
+        return [
+            Seen(version, entry.at_ms, entry.kind, entry.body, settings_of(entry))
+            for version, entry in some
+        ]
+
+    def in_force_before(self, version: int) -> InForce | None:
+        found = [settings_of(entry) for entry in self.log.taken[: version - 1]]
+        return next((one for one in reversed(found) if one is not None), None)
 
     def feed(self) -> Feed:
         """Listens from now on."""
-        feed = Feed(self.log, lambda: self.state.at_ms, self.past)
+        settings = self.state.settings
+        feed = Feed(self.log, lambda: self.state.at_ms, self.past, settings, self.in_force_before)
         self.router.listeners.append(lambda told: feed.note(told.first, told.events))
         return feed
 

@@ -25,6 +25,7 @@ def test_a_whole_state_in_the_shape_of_the_interface() -> None:
         "position": rig.state.position,
         "durable_position": rig.state.position - 3,
         "log_head": "7:00112233445566778899aabbccddeeff",
+        "log_failing": "",
         "ready": True,
         "reason": "",
         "replicas": [

@@ -92,7 +92,7 @@ class Watched:
         elif kind == "Failed":
             self._ended(body["dispatch"], f"failed: {body['cause']}")
         elif kind in _REPLICA or kind in _ROUTER:
-            self._happened(at_ms, _words(kind, at_ms, body))
+            self._happened(at_ms, _words(kind, at_ms, body, event.get("changed")))
 
     def _dispatched(self, version: int, at_ms: int, body: dict[str, Any]) -> None:
         name = f"{self.state['router']}/{version}"
@@ -129,7 +129,7 @@ class Watched:
         }
 
 
-def _words(kind: str, at_ms: int, body: dict[str, Any]) -> str:
+def _words(kind: str, at_ms: int, body: dict[str, Any], changed: list[str] | None) -> str:
     if "omitted_bytes" in body:
         return f"{kind}, too long to be told"
     if kind == "Started":
@@ -140,6 +140,8 @@ def _words(kind: str, at_ms: int, body: dict[str, Any]) -> str:
         return f"refused: {body['code']}"
     if kind == "Orphaned":
         return f"the router had died under {plural(len(body['dispatches']), 'request')}"
+    if kind == "Configured" and changed:
+        return f"other settings in force: {', '.join(changed)}"
     if kind not in _REPLICA:
         return {"Stopped": "router stopped", "Gap": "events are missing"}.get(
             kind, "settings in force"

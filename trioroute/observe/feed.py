@@ -8,13 +8,16 @@ never been seen. A watcher holds one page at a time, however slow it reads.
 
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from functools import partial
 from itertools import islice
 
 import attrs
 import orjson
 import trio
 
-from trioroute.events import Event, encode, kind_of
+from trioroute.events import Configured, Event, encode, kind_of
+from trioroute.events.sections import InForce
+from trioroute.observe.between import Between, Comparing, Seen
 from trioroute.observe.timings import LogView
 
 MEMORY_EVENTS = 4096
@@ -31,16 +34,6 @@ BEAT_EVERY_S = 10.0
 """A silent stream says that it lives, and how far it is."""
 
 
-@attrs.frozen(slots=True)
-class Seen:
-    """One event of this router's stream, its body as JSON."""
-
-    version: int
-    at_ms: int
-    kind: str
-    body: bytes
-
-
 Past = Callable[[int, int], Sequence[Seen]]
 """``past(after, limit)``: events of this router from the log, in order. Called in a worker thread.
 
@@ -48,16 +41,23 @@ After a version whose successors were deleted with an old part of the log it beg
 that is left. Raises LogError.
 """
 
+InForceBefore = Callable[[int], InForce | None]
+"""The settings in force before an event, from the log; None: not known. Called in a worker thread.
+Raises LogError."""
+
 
 @attrs.define
 class Feed:
-    """``note`` is a plain call after each decision; ``pages`` serves one watcher."""
+    """``note`` is a plain call after each decision; ``pages`` serves one watcher. ``settings`` are
+    those in force after the events noted so far."""
 
     log: LogView
     at_ms: Callable[[], int]
     past: Past
-    _memory: deque[tuple[int, int, Event]] = attrs.field(
-        factory=lambda: deque[tuple[int, int, Event]](maxlen=MEMORY_EVENTS)
+    settings: InForce
+    in_force_before: InForceBefore
+    _memory: deque[tuple[int, int, Event, InForce]] = attrs.field(
+        factory=lambda: deque[tuple[int, int, Event, InForce]](maxlen=MEMORY_EVENTS)
     )
     _reading: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(1))
 
@@ -65,13 +65,16 @@ class Feed:
         """Remember events that were just offered to the log; ``first`` is the first's version."""
         at_ms = self.at_ms()
         for version, event in enumerate(events, start=first):
-            self._memory.append((version, at_ms, event))
+            self._memory.append((version, at_ms, event, self.settings))
+            if isinstance(event, Configured):
+                self.settings = event.settings
 
     async def pages(self, after: int, kinds: Collection[str]) -> AsyncGenerator[bytes, None]:
         """What comes after ``after``, for ever, as server-sent events; no ``kinds`` is all kinds.
 
         The event ``now`` divides what was there already from what is new, and says at what time
-        that began, of whatever kind its first event was.
+        that began, of whatever kind its first event was; ``standstill`` comes before the first
+        event after the router stood still.
 
         Closed with ``contextlib.aclosing``. Raises LogError when the past cannot be read.
         """
@@ -80,16 +83,17 @@ class Feed:
             after = 0
         silent_since = trio.current_time()
         caught_up = False
+        comparing = Comparing(self.settings, self.in_force_before)
         from_ms: int | None = None
         while True:
-            found = await self._next(after, kinds)
+            found = await self._next(after, kinds, comparing)
             written = b""
             if found is not None:
                 if found.first > after + 1:
                     written = _gap(after + 1, found.first - 1)
                 after = found.last
                 from_ms = found.first_ms if from_ms is None else from_ms
-                written += b"".join(map(_line, found.wanted))
+                written += b"".join(found.wanted)
             elif not caught_up:
                 caught_up = True
                 written = _now(after, self.at_ms() if from_ms is None else from_ms)
@@ -101,63 +105,86 @@ class Feed:
                 yield written
             await trio.sleep(LOOK_EVERY_S if found is None else 0)
 
-    async def _next(self, after: int, kinds: Collection[str]) -> "_Page | None":
+    async def _next(
+        self, after: int, kinds: Collection[str], comparing: Comparing
+    ) -> "_Page | None":
         """Up to a page of committed events after ``after``."""
         durable = self.log.durable_position
         if after >= durable:
             return None
         if self._memory and self._memory[0][0] <= after + 1:
-            return _page(self._remembered(after, durable), kinds)
-        return await trio.to_thread.run_sync(self._read, after, kinds, limiter=self._reading)
+            return _page(self._remembered(after, durable), kinds, comparing)
+        read = partial(self._read, after, kinds, comparing)
+        return await trio.to_thread.run_sync(read, limiter=self._reading)
 
     def _remembered(self, after: int, durable: int) -> Iterable[Seen]:
         start = after + 1 - self._memory[0][0]
         some = islice(self._memory, start, start + min(PAGE_EVENTS, durable - after))
-        return (Seen(v, at_ms, kind_of(e).name, encode(e)) for v, at_ms, e in some)
+        return (_seen(v, at_ms, event, before) for v, at_ms, event, before in some)
 
-    def _read(self, after: int, kinds: Collection[str]) -> "_Page | None":
+    def _read(self, after: int, kinds: Collection[str], comparing: Comparing) -> "_Page | None":
         """In a thread, and chosen from there: a few kinds of a long past are mostly other rows."""
-        return _page(self.past(after, READ_EVENTS if kinds else PAGE_EVENTS), kinds)
+        return _page(self.past(after, READ_EVENTS if kinds else PAGE_EVENTS), kinds, comparing)
+
+
+def _seen(version: int, at_ms: int, event: Event, before: InForce) -> Seen:
+    settings = event.settings if isinstance(event, Configured) else None
+    return Seen(version, at_ms, kind_of(event).name, encode(event), settings, before)
 
 
 @attrs.frozen(slots=True)
 class _Page:
-    """From version ``first`` to ``last`` all were looked at; ``wanted`` are told."""
+    """From version ``first`` to ``last`` all were looked at; ``wanted`` are told, as written."""
 
     first: int
     first_ms: int
     last: int
-    wanted: Sequence[Seen]
+    wanted: Sequence[bytes]
 
 
-def _page(events: Iterable[Seen], kinds: Collection[str]) -> _Page | None:
+def _page(events: Iterable[Seen], kinds: Collection[str], comparing: Comparing) -> _Page | None:
     """As many as fit into a page, but one at least; no ``kinds`` is all kinds."""
     first = first_ms = last = size = 0
-    wanted: list[Seen] = []
+    wanted: list[bytes] = []
     for one in events:
         if not first:
             first, first_ms = one.version, one.at_ms
-        if not kinds or one.kind in kinds:
+        is_wanted = not kinds or one.kind in kinds
+        if is_wanted:
             size += min(len(one.body), BODY_MAX)
-            if wanted and (size > PAGE_BYTES or len(wanted) == PAGE_EVENTS):
+            if wanted and (size > PAGE_BYTES or len(wanted) >= PAGE_EVENTS):
                 break
-            wanted.append(one)
+        between = comparing.look(one)
+        if between.silent_from_ms:
+            wanted.append(_standstill(one, between.silent_from_ms))
+        if is_wanted:
+            wanted.append(_line(one, between))
         last = one.version
     return _Page(first, first_ms, last, wanted) if first else None
 
 
-def _line(one: Seen) -> bytes:
+def _line(one: Seen, between: Between) -> bytes:
     """``data`` is one line: compact JSON holds no line break."""
     body = one.body
     if len(body) > BODY_MAX:
         body = orjson.dumps({"omitted_bytes": len(body)})
-    return b'id: %d\ndata: {"version":%d,"at_ms":%d,"kind":"%s","body":%s}\n\n' % (
+    changed = b""
+    if between.changed is not None:
+        changed = b',"changed":' + orjson.dumps(between.changed)
+    return b'id: %d\ndata: {"version":%d,"at_ms":%d,"kind":"%s","body":%s%s}\n\n' % (
         one.version,
         one.version,
         one.at_ms,
         one.kind.encode(),
         body,
+        changed,
     )
+
+
+def _standstill(next_one: Seen, from_ms: int) -> bytes:
+    """Its id is the event before: who comes back with it misses nothing."""
+    told = b'{"from_ms":%d,"to_ms":%d}' % (from_ms, next_one.at_ms)
+    return b"event: standstill\nid: %d\ndata: %s\n\n" % (next_one.version - 1, told)
 
 
 def _now(last: int, from_ms: int) -> bytes:

@@ -43,6 +43,7 @@ def view(
         "position": log.position,
         "durable_position": log.durable_position,
         "log_head": log.head,
+        "log_failing": log.failing,
         "ready": ready[0],
         "reason": ready[1],
         "replicas": replicas,

@@ -74,6 +74,11 @@ class LogView(Protocol):
         """The same at the end of the last closed segment, None without one."""
         ...
 
+    @property
+    def failing(self) -> str:
+        """Why nothing can be written, empty while all is well or nothing is known."""
+        ...
+
 
 class SourceView(Protocol):
     """How a place does where replicas are found. Time 0: never. ``failing``: why, empty if not."""

@@ -6,6 +6,9 @@ What the client got is another question: ``client`` answers it.
 from trioroute.events import Failed, Released
 from trioroute.projections.health import BUSY_STATUSES
 from trioroute.replay.client import released_words
+from trioroute.replay.clock import span
+from trioroute.replay.told import End
+from trioroute.replay.words import plural
 
 REPLICA = "the replica"
 
@@ -98,3 +101,25 @@ def ended_words(event: Failed | Released, who: str) -> str:
         return what_happened(who, "failed", event.cause, event.blame, event.status)
     end = (event.outcome, event.cause, event.blame, event.status)
     return f"{what_happened(who, *end) or event.outcome}; its client got {released_words(*end)}"
+
+
+def ended_in_full(end: End | None) -> str:
+    """How a dispatch ended, with its times and counts; None: its end is not in the log."""
+    if end is None:
+        return "still in flight where the log ends"
+    words = end_words(end.outcome, end.cause, end.blame, end.status)
+    if end.what == "Died":
+        return f"unknown: the router died under it, {span(end.after_ms)} later or after"
+    if end.what == "Orphaned":
+        return f"unknown: the router died under it (closed {span(end.after_ms)} later)"
+    if end.what == "Failed":
+        return f"{words} after {span(end.after_ms)}"
+    parts = [words]
+    if end.ttfb_ms is not None:
+        parts.append(f"first byte after {span(end.ttfb_ms)}")
+    if end.duration_ms is not None:
+        parts.append(f"took {span(end.duration_ms)}")
+    tokens = (("prompt", end.prompt_tokens), ("completion", end.completion_tokens))
+    parts += [plural(number, f"{name} token") for name, number in tokens if number is not None]
+    parts.append(plural(end.bytes or 0, "byte"))
+    return ", ".join(parts)

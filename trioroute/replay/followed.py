@@ -17,6 +17,7 @@ from trioroute.events import (
 from trioroute.events.codec import kind_of
 from trioroute.replay.check import PIN_EVENTS, PinEvent, made_by
 from trioroute.replay.client import ORPHANED, failed_words, refused_words, released_words
+from trioroute.replay.end_words import ended_in_full
 from trioroute.replay.log_end import log_end
 from trioroute.replay.read import ENDINGS, Source, decision_name, quoted
 from trioroute.replay.told import End, Followed
@@ -117,6 +118,7 @@ class Trail:
                 {**as_fields(event), "text": pin_words(event)} for event in self.pin_events
             ),
             end=self.end,
+            ended=ended_in_full(self.end),
             next_attempt=name,
             refused=self.refused,
             client=self._client(),

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from trioroute.policy.explain import Step, count
 from trioroute.replay.clock import ago, span
-from trioroute.replay.end_words import end_words
-from trioroute.replay.told import Attempt, End, Followed, ReplicaSeen, Told, WorkSeen
+from trioroute.replay.end_words import ended_in_full
+from trioroute.replay.told import Attempt, Followed, ReplicaSeen, Told, WorkSeen
 from trioroute.replay.words import plural
 from trioroute.terminal import Terminal
 
@@ -199,34 +199,13 @@ def _attempt(attempt: Attempt) -> str:
     text = (
         f"attempt {attempt.attempt} was {attempt.decision} to {attempt.replica} ({attempt.reason})"
     )
-    return f"{text}: {_end(attempt.end)}"
-
-
-def _end(end: End | None) -> str:
-    if end is None:
-        return "still in flight where the log ends"
-    words = end_words(end.outcome, end.cause, end.blame, end.status)
-    if end.what == "Died":
-        return f"unknown: the router died under it, {span(end.after_ms)} later or after"
-    if end.what == "Orphaned":
-        return f"unknown: the router died under it (closed {span(end.after_ms)} later)"
-    if end.what == "Failed":
-        return f"{words} after {span(end.after_ms)}"
-    parts = [words]
-    if end.ttfb_ms is not None:
-        parts.append(f"first byte after {span(end.ttfb_ms)}")
-    if end.duration_ms is not None:
-        parts.append(f"took {span(end.duration_ms)}")
-    tokens = (("prompt", end.prompt_tokens), ("completion", end.completion_tokens))
-    parts += [plural(number, f"{name} token") for name, number in tokens if number is not None]
-    parts.append(plural(end.bytes or 0, "byte"))
-    return ", ".join(parts)
+    return f"{text}: {ended_in_full(attempt.end)}"
 
 
 def _followed(console: Console, followed: Followed) -> None:
     for event in followed.pin_events:
         say(console, f"then      {event['text']}")
-    say(console, f"followed  {_end(followed.end)}")
+    say(console, f"followed  {followed.ended}")
     if followed.next_attempt is not None:
         say(console, f"next      tried again as {followed.next_attempt}")
     ended_well = followed.end is not None and followed.end.outcome == "ok"

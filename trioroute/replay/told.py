@@ -221,11 +221,13 @@ class Moment:
 class Followed:
     """What came after: the decision's own pin events, its end, and what the request did next.
 
-    ``client`` is what its client got, such as "503 log_stalled"; None while it waits for it.
+    ``ended`` is the end in words. ``client`` is what its client got, such as "503 log_stalled";
+    None while it waits for it.
     """
 
     pin_events: tuple[dict[str, Any], ...]
     end: End | None
+    ended: str
     next_attempt: str | None
     refused: str | None
     client: str | None

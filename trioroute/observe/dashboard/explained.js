@@ -25,13 +25,16 @@ const fateWords = (told, replica, chosenAt) => {
   if (replica !== told.replica) return out ? `out at step ${out.number}` : "";
   return out ? `chosen then; today out at step ${out.number}` : `chosen at step ${chosenAt}`;
 };
+/* Effective running: requests, or what weighs as much as so many. */
+const loadOf = ({effective_running_m: loadM}) =>
+  `load ${number(loadM / 1000)} request${loadM === 1000 ? "" : "s"}`;
 const pictureRow = (told, replica, chosenAt) => {
   const made = element("tr", "", replica.name === told.replica ? "winner" : "");
   const name = element("td", swatch(replica.name));
   name.append(replica.name,
     element("small", fateWords(told, replica.name, chosenAt)),
     element("small",
-      [`load ${number(replica.effective_running_m / 1000)}`, ...replica.flags].join(", ")));
+      [loadOf(replica), ...replica.flags].join(", ")));
   made.append(name, ...told.steps.map(step => fateCell(step, replica.name, chosenAt)));
   return made;
 };
@@ -68,14 +71,15 @@ const askedOf = told => {
   }
   return made;
 };
-const endingOf = told => {
-  const end = told.followed.end;
-  const next = told.followed.next_attempt;
-  if (!end) return ["Still running."];
-  const took = end.duration_ms === null ? end.after_ms : end.duration_ms;
-  const status = end.status && end.status !== 200 ? ` (status ${end.status})` : "";
-  const made = [`Ended ${end.outcome || end.what}${status} after ${took} ms.`];
-  if (next) made.push(" Went on as ", decisionButton(next), ".");
+/* How it ended, whose doing that was, what the client was answered, and where it went on. */
+const endingOf = ({followed}) => {
+  if (!followed.end) return ["Still running."];
+  const made = [`Ended ${followed.ended}.`];
+  const well = followed.end.outcome === "ok";
+  if (followed.client && !well) made.push(` Its client got ${followed.client}.`);
+  if (followed.next_attempt) {
+    made.push(" Went on as ", decisionButton(followed.next_attempt), ".");
+  }
   return made;
 };
 const PARTS = ["asked", "steps", "picture", "reasons", "ending", "found"];

@@ -15,7 +15,7 @@ const tell = (text, trouble) => {
   at("status").textContent = text;
   at("status").className = trouble ? "trouble" : "";
 };
-const take = ({version, at_ms: atMs, kind, body}) => {
+const take = ({version, at_ms: atMs, kind, body, changed}) => {
   newestMs = Math.max(newestMs, atMs);
   if (kind === "Refused") countRefusal(atMs);
   if (kind === "Dispatched") {
@@ -33,7 +33,7 @@ const take = ({version, at_ms: atMs, kind, body}) => {
   } else if (kind === "Rebound") {
     more("rebinds");
   } else if (kind in INCIDENTS) {
-    showIncident(kind, atMs, body);
+    showIncident(kind, atMs, body, changed);
   }
 };
 const follow = position => {
@@ -62,6 +62,11 @@ const follow = position => {
     noIncidents();
     drawShares(newestMs);
     drawPace(newestMs);
+  });
+  opened.addEventListener("standstill", event => {
+    note(event);
+    const {kind, at_ms: atMs, body} = standstillOf(event);
+    showIncident(kind, atMs, body);
   });
   opened.addEventListener("gap", note);
   opened.addEventListener("reset", note);

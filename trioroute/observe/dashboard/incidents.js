@@ -1,6 +1,14 @@
 /* The incident timeline: what happened to replicas and to the router, newest first. */
 const INCIDENTS_MAX = 40;
 const whom = body => (body.by ? ` by ${body.by}` : "") + (body.why ? ` (${body.why})` : "");
+const refusal = ({code}) => code === "log_stalled"
+  ? "log_stalled, the log took nothing within log.gate_wait" : code;
+/* `changed` is not there where nobody knows what was in force before. */
+const inForce = changed => {
+  if (!changed) return "settings in force";
+  if (!changed.length) return "settings in force again, none that the log holds changed";
+  return `other settings in force: ${changed.join(", ")}`;
+};
 const INCIDENTS = {
   Started: body => ["LIVE", `router started, release ${body.release}`],
   Stopped: body => ["DRAINING", `router stopped (${body.cause})`],
@@ -8,7 +16,7 @@ const INCIDENTS = {
     + (body.dispatches ? plural(body.dispatches.length, "request") : "many requests")],
   Gap: body => ["EJECTED", body.unlogged ? `${plural(body.unlogged, "response")} went out unlogged`
     : `${body.lost === undefined ? "some events" : plural(body.lost, "event")} missing`],
-  Configured: body => ["JOINING", `settings in force${whom(body)}`],
+  Configured: (body, changed) => ["JOINING", inForce(changed) + whom(body)],
   ReplicaJoined: body => ["JOINING", `${body.replica} joined, ${body.url}${whom(body)}`],
   ReplicaLeft: body => ["JOINING", `${body.replica} left${whom(body)}`],
   Draining: body => ["DRAINING", `${body.replica} ${body.on ? "drains" : "takes part again"}${whom(body)}`],
@@ -16,14 +24,21 @@ const INCIDENTS = {
     + `${body.cause === "none" ? "" : ` (${body.cause})`}, number ${body.n}${whom(body)}`],
   Probing: body => ["PROBING", `${body.replica} is probed`],
   Live: body => ["LIVE", `${body.replica} is live`],
-  Refused: body => ["EJECTED", `refused: ${body.code}${body.model ? " for " + body.model : ""}`],
+  Refused: body => ["EJECTED", `refused${body.model ? " for " + body.model : ""}: ${refusal(body)}`],
+};
+/* What no event tells: a hole between two, and what /state says of the log. */
+const BESIDE = {
+  standstill: body => ["EJECTED", `the router stood still for ${duration(body.to_ms - body.from_ms)}: `
+    + "nothing was scraped or answered (stopped, paused, swapping or without CPU)"],
+  logFails: body => ["EJECTED", `the log takes nothing: ${body.why}`],
+  logWritten: () => ["LIVE", "the log is written again"],
 };
 const ejectCauses = new Map();
 let last = {text: "", times: 0, shown: null};
-const showIncident = (kind, atMs, body) => {
+const showIncident = (kind, atMs, body, changed) => {
   at("no-incidents").hidden = true;
   if (kind === "Ejected") ejectCauses.set(body.replica, body.cause);
-  const [name, text] = INCIDENTS[kind](body);
+  const [name, text] = (INCIDENTS[kind] || BESIDE[kind])(body, changed);
   if (text === last.text) {
     last.times += 1;
     last.shown.textContent = `${text} (${last.times} times)`;
@@ -35,6 +50,11 @@ const showIncident = (kind, atMs, body) => {
   last = {text, times: 1, shown};
   prepend(at("incidents"), made, INCIDENTS_MAX);
 };
+/* As the stream of events names it. */
+const standstillOf = event => {
+  const body = JSON.parse(event.data);
+  return {kind: "standstill", at_ms: body.from_ms, body};
+};
 /* Oldest first, all older than what is shown. */
 const showOlder = events => {
   const newer = [...at("incidents").children];
@@ -42,7 +62,7 @@ const showOlder = events => {
   last = {text: "", times: 0, shown: null};
   at("incidents").replaceChildren();
   const causes = new Map(ejectCauses);
-  for (const {kind, at_ms: atMs, body} of events) showIncident(kind, atMs, body);
+  for (const {kind, at_ms: atMs, body, changed} of events) showIncident(kind, atMs, body, changed);
   for (const [replica, cause] of causes) ejectCauses.set(replica, cause);
   at("incidents").prepend(...newer);
   while (at("incidents").children.length > INCIDENTS_MAX) at("incidents").lastElementChild.remove();

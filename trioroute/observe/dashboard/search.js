@@ -6,16 +6,23 @@ const foundRow = one => {
     element("code", one.request_id));
   return made;
 };
-/* A request that never went anywhere: what refused it, who was full or out then, what helps. */
+/* A request that never went anywhere: when it was refused, by what, and what its client got. */
+const refusedRow = one => {
+  const made = element("li", moment(one.at_ms));
+  const waited = one.waited_ms ? `, after ${duration(one.waited_ms)} in line` : "";
+  made.append(` ${one.place}: its client got ${one.client}${waited}: ${one.cause}`);
+  return made;
+};
+/* What helps is said once, however many refusals it would have helped. */
+const remediesOf = refused => [...new Set(refused.flatMap(one => one.remedies))]
+  .map(remedy => element("li", `remedy: ${remedy}`, "remedy"));
 const showRefused = told => {
   const one = told.refused[0];
   const of = one.model ? ` for ${one.model}` : "";
   const by = one.key ? ` of ${one.key}` : "";
-  at("sentence").textContent = `request${of}${by} got ${one.client}, never dispatched: ${one.cause}`;
-  const when = element("li", moment(one.at_ms));
-  when.append(` ${one.place}`);
-  const remedies = one.remedies.map(remedy => element("li", `remedy: ${remedy}`));
-  at("found").replaceChildren(when, ...remedies);
+  const times = told.refused.length > 1 ? ` (${told.refused.length} times by this id)` : "";
+  at("sentence").textContent = `request${of}${by} got ${one.client}, never dispatched${times}`;
+  at("found").replaceChildren(...told.refused.map(refusedRow), ...remediesOf(told.refused));
 };
 const showFound = told => {
   if (told.refused) return showRefused(told);

@@ -19,8 +19,9 @@ const box = (sides, told) => {
   made.append(title);
   return made;
 };
+const dispatches = count => `${count} dispatch${count === 1 ? "" : "es"}`;
 const bar = (x, y, height, replica, count) => box(
-  {x, y, width: 600 / SLOTS, height, fill: colour(replica)}, `${replica}: ${count}`);
+  {x, y, width: 600 / SLOTS, height, fill: colour(replica)}, `${replica}: ${dispatches(count)}`);
 /* The first slot that was read may be known in part: it is shown. */
 const unknownPart = newest => {
   const from = Math.floor(knownFromMs / SLOT_MS);
@@ -48,7 +49,7 @@ const drawShares = atMs => {
   at("shares").replaceChildren(...unknown, ...bars);
   const names = [...sums].sort().map(([replica, count]) => {
     const made = element("span", swatch(replica));
-    made.append(`${replica} ${count}`);
+    made.append(`${replica} ${dispatches(count)}`);
     return made;
   });
   at("legend").replaceChildren(...(names.length ? names

@@ -23,8 +23,33 @@ const unservedBy = pool => {
     `nobody serves ${pool.model}: 0 of ${plural(pool.replicas, "replica")} routable`,
     "EJECTED"))];
 };
+/* A log that takes nothing: it says why, or events wait and nothing becomes durable. */
+const LOG_SILENT_MS = 3000;
+const log = {durable: -1, since: 0, told: false};
+const logSilentMs = state => {
+  if (state.durable_position !== log.durable || state.position === state.durable_position) {
+    log.durable = state.durable_position;
+    log.since = state.at_ms;
+  }
+  return state.at_ms - log.since;
+};
+const logTrouble = state => {
+  const silentMs = logSilentMs(state);
+  const stands = Boolean(state.log_failing) || silentMs > LOG_SILENT_MS;
+  const why = state.log_failing || "the disk does not answer";
+  if (stands !== log.told) {
+    log.told = stands;
+    if (stands) showIncident("logFails", log.since, {why});
+    else showIncident("logWritten", state.at_ms, {});
+  }
+  if (!stands) return [];
+  const waiting = plural(state.position - state.durable_position, "event");
+  return [element("li", element("span",
+    `the log has taken nothing for ${duration(silentMs)}, ${waiting} wait: ${why}`, "EJECTED"))];
+};
 const showWrong = state => {
-  const made = state.pools.flatMap(unservedBy).concat(state.replicas.flatMap(troubleOf));
+  const made = [...logTrouble(state), ...state.pools.flatMap(unservedBy),
+    ...state.replicas.flatMap(troubleOf)];
   at("troubles").replaceChildren(...made);
   at("wrong").hidden = !made.length;
   countDown();

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from trioroute.projections import State
+from trioroute.projections import State, silence_max_ms
 from trioroute.replay.clock import span
 from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.causes import Trouble
@@ -20,9 +20,6 @@ from trioroute.replay.read import decision_name
 from trioroute.replay.words import plural
 
 STANDSTILL = "standstill"
-
-SLACK_MS = 1000
-"""What a round of scrapes may be late by itself: its jitter and its gathering are far less."""
 
 
 @attrs.define
@@ -37,8 +34,7 @@ class Standstills:
 
     def too_long(self, from_ms: int, to_ms: int) -> bool:
         """Whether a router that scrapes must write something between the two."""
-        scrape = self.state.settings.scrape
-        return to_ms - from_ms > scrape.interval_ms + scrape.timeout_ms + SLACK_MS
+        return to_ms - from_ms > silence_max_ms(self.state.settings)
 
     def look(self, version: int, from_ms: int, to_ms: int) -> None:
         """``version`` is the row that comes next, at ``to_ms``, after one at ``from_ms`` (0: it is
