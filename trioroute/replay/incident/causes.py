@@ -13,10 +13,10 @@ from collections import deque
 import attrs
 
 from trioroute.replay.clock import span
+from trioroute.replay.incident.felt import Felt, Models, Trouble, line_of, meet
 from trioroute.replay.incident.told import FirstCause
 from trioroute.replay.incident.toll import Toll
 from trioroute.replay.told import Line
-from trioroute.replay.words import plural
 
 BEFORE_MS = 600_000
 """A change is told with the trouble that it came this long before, and no longer."""
@@ -30,25 +30,11 @@ TROUBLES_MAX = 500
 ATTEMPTS_MAX = 10_000
 """Failed attempts whose request may still be tried again."""
 
-UNFELT_MAX = 10
-"""Troubles that no client felt, told beside the first cause."""
+BESIDE_MAX = 10
+"""Troubles that are told beside the first cause: of those that clients felt, and of the others."""
 
 CHANGES_MAX = 20
 """Changes of a span that are told; of more, the last ones."""
-
-
-Models = frozenset[str] | None
-"""The models that something concerns; None: all, or it is not known."""
-
-
-@attrs.frozen
-class Trouble:
-    """``begun_ms`` is when it began, such as with the first failed scrape before an eject."""
-
-    begun_ms: int
-    cause: FirstCause
-    replica: str | None = None
-    models: Models = None
 
 
 @attrs.define
@@ -111,7 +97,7 @@ class Causes:
         changes = (line for line in self.changes if self._just_before(line, until_ms))
         before = [line for line in changes if line.place not in told]
         if self.failure is not None and self.failure.begun_ms < until_ms:
-            before.append(_line_of(self.failure.cause))
+            before.append(line_of(self.failure.cause))
         return (*before,) if self.hole is None else (self.hole, *before)
 
     def shortage(self, begun_ms: int, cause: FirstCause, models: Models) -> None:
@@ -120,7 +106,7 @@ class Causes:
         taken = [
             line
             for line, served in self.away.values()
-            if self._just_before(line, begun_ms) and _meet(served, models)
+            if self._just_before(line, begun_ms) and meet(served, models)
         ]
         if taken:
             first = taken[0]
@@ -171,62 +157,59 @@ class Causes:
         What was under way is the cause, unless all of the harm that it can have done came after the
         beginning of trouble that has nothing to do with it.
         """
-        first, earlier = self._of_span(toll if toll.by else delays, lost), self.earlier
-        if first is None or earlier is None:
-            return earlier if first is None else first.cause
-        theirs_ms = toll.first_of(self.wrong, self.served)
-        apart = first.models is not None and first.models.isdisjoint(self.served)
-        own = first.cause.kind in OF_ITS_OWN and first.replica not in self.wrong
-        if not toll.by or not (own or apart):
-            return earlier
-        if theirs_ms is not None and theirs_ms < first.begun_ms:
-            return earlier
-        before = (_line_of(earlier, "earlier"), *first.cause.before)
-        return attrs.evolve(first.cause, before=before)
+        felt = Felt(toll, delays, self.returned)
+        found = self._of_span(felt, lost)
+        earlier = self.earlier
+        first = next((one for one in found if felt.by(one)), found[0] if found else None)
+        if earlier is not None and (first is None or self._came_of(earlier, first, felt)):
+            theirs = self._theirs_ms(felt) is not None
+            own = first is None or self._own(first)
+            earlier = attrs.evolve(earlier, felt=theirs or not own)
+            return _beside(earlier, found, felt)
+        if first is None:
+            return None
+        cause = attrs.evolve(first.cause, felt=felt.by(first))
+        if earlier is not None:
+            cause = attrs.evolve(cause, before=(line_of(earlier, "earlier"), *cause.before))
+        return _beside(cause, [one for one in found if one is not first], felt)
 
-    def _of_span(self, toll: Toll, lost: str | None) -> Trouble | None:
-        """The first that can have harmed a client, if some was: one of a model that it is of."""
+    def _came_of(self, earlier: FirstCause, first: Trouble, felt: Felt) -> bool:
+        """Whether what was under way may have led to the first trouble of the span, or did harm
+        before it."""
+        if not self._own(first):
+            return True
+        theirs_ms = self._theirs_ms(felt)
+        return theirs_ms is not None and (theirs_ms < first.begun_ms or not felt.by(first))
+
+    def _theirs_ms(self, felt: Felt) -> int | None:
+        """When the first client was harmed that what was under way can have harmed."""
+        back = {name: self.returned.get(name) for name in self.wrong}
+        return felt.harm.first_of(back, self.served)
+
+    def _own(self, one: Trouble) -> bool:
+        """Whether it has nothing to do with what was under way."""
+        apart = one.models is not None and one.models.isdisjoint(self.served)
+        return apart or (one.cause.kind in OF_ITS_OWN and one.replica not in self.wrong)
+
+    def _of_span(self, felt: Felt, lost: str | None) -> list[Trouble]:
+        """All trouble as it began, and after it a failure that none of it explains."""
         if self.failure is None and lost is not None:
             self.failure = self.attempts.get(lost)
         found = sorted(self.troubles, key=lambda one: one.begun_ms)
         failed = self.failure
-        theirs = [one for one in found if failed is not None and _meet(one.models, failed.models)]
-        if failed is not None and not any(self._felt(one, toll) for one in theirs):
+        theirs = [one for one in found if failed is not None and meet(one.models, failed.models)]
+        if failed is not None and not any(felt.by(one) for one in theirs):
             told = attrs.evolve(failed.cause, before=self._before(failed))
             found.append(attrs.evolve(failed, cause=told))
-        felt = [one for one in found if self._felt(one, toll)]
-        if not found:
-            return None
-        first = felt[0] if felt else found[0]
-        others = [one for one in found if one is not first and one not in felt]
-        unfelt = tuple(_unfelt(one, toll) for one in others[:UNFELT_MAX])
-        cause = attrs.evolve(first.cause, felt=bool(felt), unfelt=unfelt)
-        return attrs.evolve(first, cause=cause)
-
-    def _felt(self, one: Trouble, toll: Toll) -> bool:
-        """Whether it can have harmed a client. One replica that is out or stands still harms who
-        runs there, or finds no room without it; what runs on others went on."""
-        if one.replica is None or one.cause.kind not in ("eject", "stall"):
-            return toll.since(one.begun_ms, one.models)
-        until_ms = self.returned.get(one.replica)
-        back_ms = None if until_ms is None or until_ms < one.begun_ms else until_ms
-        return toll.on(one.replica, one.models, one.begun_ms, back_ms)
+        return found
 
     @staticmethod
     def _just_before(line: Line, at_ms: int) -> bool:
         return at_ms - BEFORE_MS <= line.at_ms <= at_ms
 
 
-def _meet(one: Models, other: Models) -> bool:
-    return one is None or other is None or not one.isdisjoint(other)
-
-
-def _unfelt(one: Trouble, toll: Toll) -> Line:
-    line = _line_of(one.cause, one.cause.kind)
-    moved = toll.moved[one.replica] if one.replica is not None else 0
-    on = f": {plural(moved, 'request')} that failed there went on elsewhere" if moved else ""
-    return attrs.evolve(line, text=f"{line.text}; no client was failed or refused by it{on}")
-
-
-def _line_of(cause: FirstCause, event: str = "Released") -> Line:
-    return Line(at_ms=cause.at_ms, place=cause.place or "", event=event, text=cause.text)
+def _beside(cause: FirstCause, others: list[Trouble], felt: Felt) -> FirstCause:
+    """With the other trouble of the span, parted by whether clients can have felt it."""
+    also = tuple(felt.line(one) for one in others if felt.at_all(one))
+    unfelt = tuple(felt.line(one) for one in others if not felt.at_all(one))
+    return attrs.evolve(cause, also=also[:BESIDE_MAX], unfelt=unfelt[:BESIDE_MAX])

@@ -1,8 +1,8 @@
 """A router that died and was not started again: no row tells it, but the end of the log does."""
 
 from trioroute.events import Orphaned
-from trioroute.replay.incident.causes import Trouble
 from trioroute.replay.incident.evidence import cause_of, running_lines
+from trioroute.replay.incident.felt import Trouble
 from trioroute.replay.incident.router import Router
 from trioroute.replay.log_end import CUT, LogEnd
 from trioroute.replay.words import plural

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from trioroute.projections import Stall
-from trioroute.replay.incident.causes import Models, Trouble
 from trioroute.replay.incident.evidence import cause_of
+from trioroute.replay.incident.felt import Models, Trouble
 from trioroute.replay.plain import Flight
 from trioroute.replay.read import decision_name
 from trioroute.replay.told import Line

@@ -72,6 +72,9 @@ def _cause(told: Incident) -> list[Block]:
         said.append("no client was failed, refused or delayed by it, as far as the rows tell")
     evidence = (*columns[:2], "evidence") if cause.evidence else ()
     blocks = [Block("First cause", tuple(said), evidence, _rows(cause.evidence))]
+    if cause.also:
+        said = ["clients can have felt it too; that it comes of the first cause is not proved"]
+        blocks.append(Block("Other trouble", tuple(said), columns, _rows(cause.also)))
     if cause.unfelt:
         said = ["no client felt it, as far as the rows tell"]
         blocks.append(Block("Trouble without harm", tuple(said), columns, _rows(cause.unfelt)))
@@ -102,7 +105,8 @@ def _purpose(told: Incident) -> str:
 
 def _prevention(told: Incident) -> list[Block]:
     """Exact for the row that each sentence names; nothing where nothing did harm."""
-    earlier = told.first_cause is not None and told.first_cause.kind == "earlier"
+    cause = told.first_cause
+    earlier = cause is not None and cause.kind == "earlier" and cause.felt
     if not (told.prevention or told.unproved or earlier):
         return []
     said = [one.text for one in told.prevention if one.harm != "pin"]

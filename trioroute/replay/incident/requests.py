@@ -8,9 +8,9 @@ from eventlog.record import Record
 from trioroute import events as e
 from trioroute.replay.end_words import REPLICA, ended_words
 from trioroute.replay.incident.anyway import Anyway
-from trioroute.replay.incident.causes import Trouble
 from trioroute.replay.incident.evidence import Evidence, cause_of
 from trioroute.replay.incident.failing import Failing
+from trioroute.replay.incident.felt import Trouble
 from trioroute.replay.incident.running import Running
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.traffic import ANSWERED, Traffic

@@ -9,7 +9,6 @@ from eventlog.record import Record
 from trioroute import events as e
 from trioroute.projections import Stalls, State, apply
 from trioroute.replay.incident import down
-from trioroute.replay.incident.causes import Trouble
 from trioroute.replay.incident.course import (
     NORMAL,
     STALLED,
@@ -19,6 +18,7 @@ from trioroute.replay.incident.course import (
     standing_of,
 )
 from trioroute.replay.incident.evidence import cause_of
+from trioroute.replay.incident.felt import Trouble
 from trioroute.replay.incident.frozen import stall_trouble
 from trioroute.replay.incident.lanes import Lanes
 from trioroute.replay.incident.phases import Phases

@@ -11,9 +11,9 @@ import attrs
 from trioroute.projections import State, silence_max_ms
 from trioroute.replay.clock import span
 from trioroute.replay.incident.block import clock_time
-from trioroute.replay.incident.causes import Trouble
 from trioroute.replay.incident.course import Course
 from trioroute.replay.incident.evidence import cause_of, running_lines
+from trioroute.replay.incident.felt import Trouble
 from trioroute.replay.incident.story import Story
 from trioroute.replay.plain import Flight
 from trioroute.replay.read import decision_name

@@ -25,7 +25,8 @@ class FirstCause:
     where the span begins in it.
     ``before``: changes made on purpose, and a failed request, that came just before it; that they
     have to do with it is not proved. ``felt``: clients were failed, refused or, where nobody was,
-    delayed by it, as far as the rows tell; ``unfelt`` is other trouble by which nobody was.
+    delayed by it, as far as the rows tell. Other trouble of the span: ``also`` by which clients can
+    have been, ``unfelt`` by which nobody was.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class FirstCause:
     evidence: tuple[Line, ...] = ()
     before: tuple[Line, ...] = ()
     felt: bool = True
+    also: tuple[Line, ...] = ()
     unfelt: tuple[Line, ...] = ()
 
 

@@ -1,7 +1,7 @@
 """What harm was done to clients, by model and replica: which trouble can have done it."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import attrs
 
@@ -25,14 +25,21 @@ class Toll:
         elif len(self.by) < TOLL_MAX:
             self.by[(model, replica)] = (at_ms, at_ms)
 
-    def first_of(self, replicas: Collection[str], models: Collection[str]) -> int | None:
-        """When the first client was harmed that these replicas can have harmed: a request failed on
-        one of them, or one for a model of theirs, or for none that is known, was refused."""
-        times = [
-            first_ms
-            for (model, replica), (first_ms, _) in self.by.items()
-            if replica in replicas or (replica is None and (model is None or model in models))
-        ]
+    def first_of(self, back: Mapping[str, int | None], models: Collection[str]) -> int | None:
+        """When the first client was harmed that these replicas, out of traffic at first, can have
+        harmed: a request failed on one of them, or one for a model of theirs, or for none that is
+        known, was refused. ``back``: when each of them was in traffic again (None: it was not);
+        what came after that is not theirs."""
+        never = None in back.values()
+        all_ms = None if never else max((ms for ms in back.values() if ms is not None), default=0)
+        times = list[int]()
+        for (model, replica), (first_ms, _) in self.by.items():
+            if replica is None:
+                theirs, until_ms = model is None or model in models, all_ms
+            else:
+                theirs, until_ms = replica in back, back.get(replica)
+            if theirs and (until_ms is None or first_ms <= until_ms):
+                times.append(first_ms)
         return min(times, default=None)
 
     def on(
