@@ -36,17 +36,20 @@ class Standstills:
         """Whether a router that scrapes must write something between the two."""
         return to_ms - from_ms > silence_max_ms(self.state.settings)
 
-    def look(self, version: int, from_ms: int, to_ms: int) -> None:
+    def look(self, version: int, from_ms: int, to_ms: int, until_ms: int | None = None) -> None:
         """``version`` is the row that comes next, at ``to_ms``, after one at ``from_ms`` (0: it is
-        not known). Where rows are missing between them, they prove nothing."""
+        not known). Where rows are missing between them, they prove nothing. ``until_ms``: the span
+        ends before that row."""
         if not (from_ms and self.flights and self.too_long(from_ms, to_ms)):
             return
         if version != self.state.position + 1:
             return
         text, place = self._words(from_ms, to_ms), decision_name(self.stream, version)
+        if until_ms is not None:
+            text += "; it goes on beyond this span, and whom it delayed is told behind it"
         rows = running_lines(self.flights, self.stream, from_ms, STANDSTILL)
         self.story.say(from_ms, place, STANDSTILL, text)
-        self.course.cover(from_ms, to_ms, STANDSTILL, text)
+        self.course.cover(from_ms, until_ms or to_ms, STANDSTILL, text)
         cause = cause_of(STANDSTILL, from_ms, place, text, rows)
         self.story.causes.trouble(Trouble(from_ms, cause))
 

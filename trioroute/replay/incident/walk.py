@@ -12,6 +12,7 @@ from trioroute.projections import State
 from trioroute.replay.ahead import Hole, Part, parts
 from trioroute.replay.clock import local_iso, now_ms
 from trioroute.replay.incident.began import began
+from trioroute.replay.incident.beyond import look_beyond
 from trioroute.replay.incident.course import Course, under_way
 from trioroute.replay.incident.delays import Delays
 from trioroute.replay.incident.died import tell_death
@@ -80,6 +81,7 @@ def tell_incident(
         walk.take_part(part)
         if progress is not None:
             progress(part.until - first, until - first)
+    walk.look_beyond(to_ms)
     if gone is not None and gone.last.seq == until:
         walk.end(gone, to_ms)
     elif end.seq == until:
@@ -169,6 +171,14 @@ class _Walk:
             self.story.note(f"rows are missing before {place}: what they told is not counted")
             self.story.causes.missing(at_ms, place)
         return router
+
+    def look_beyond(self, to_ms: int) -> None:
+        """What the first rows behind the span tell of its end."""
+        for router in self.routers.values():
+            try:
+                look_beyond(self.source, router, to_ms)
+            except (CannotRead, LogDamaged) as error:
+                self.story.note(f"what comes after the span cannot be read: {_briefly(error)}")
 
     def stopped(self, last: Record, asked_ms: int) -> None:
         """The span reaches the end of the log, and was asked for until ``asked_ms``."""
