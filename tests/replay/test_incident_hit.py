@@ -46,9 +46,10 @@ def test_requests_that_were_hit_are_named_with_what_their_clients_got() -> None:
         ("q1", f"r1/{cut.number}", "s", "an answer that broke off"),
         ("q2", f"r1/{tried.number}", None, "502 upstream_failed"),
         ("q3", f"r1/{refused.number}", None, "503 log_stalled"),
-        ("late", None, None, "503 overloaded"),
         ("q4", f"r1/{orphan.number}", None, gone),
+        ("late", None, None, "503 overloaded"),
     ]
+    assert told.harmed[3].at_ms == rig.at_ms - 1000  # the last row before the death, not the start
     (block,) = [one for one in blocks_of(told) if one.title == "Requests that were hit"]
     assert [row[1:] for row in block.rows][:2] == [
         ("q1", f"r1/{cut.number}", "s", "an answer that broke off"),

@@ -1,10 +1,12 @@
 """``--requests`` finds what came at some time, by what is known of it."""
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import trioroute.replay.lives as lives
 from tests.replay.rig import busy_day, source_of
@@ -14,6 +16,7 @@ from tests.rig import Flown, Rig
 from trioroute.policy import commands as c
 from trioroute.policy.keys import digest_key
 from trioroute.replay.clock import REQUESTS_AROUND_MS, parse_time, utc_iso
+from trioroute.replay.histories import present_listed
 from trioroute.replay.listing import list_requests, parse_where
 from trioroute.replay.read import BadQuestion, NotFound
 from trioroute.replay.requested import Listed
@@ -259,3 +262,15 @@ def test_a_status_is_that_which_the_client_got(tmp_path: Path) -> None:
     shown = run(written(tmp_path, rig), "--requests", "-1h").output
     assert "first byte" in shown
     assert "1 min 14 s" in shown
+
+
+def test_how_long_a_request_took_that_the_router_left_is_not_told_from_the_next_start() -> None:
+    """It broke some time before, and that time is not in the log."""
+    rig = Rig().live("a")
+    rig.go("s")
+    rig.pass_s(10_800).restart()
+    told = list_requests(source_of(rig), (1, rig.at_ms), {"outcome": "failed"})
+    printed = StringIO()
+    present_listed(Console(file=printed, width=200), told)
+    assert "a broken connection: the router died, within 3 h" in printed.getvalue()
+    assert "died, after" not in printed.getvalue()

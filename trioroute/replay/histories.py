@@ -123,6 +123,8 @@ def _got(row: RequestRow) -> str:
     late = "" if row.delay is None else f"; {_delayed(row.delay)}"
     if row.end is not None and row.end.what == "Died":
         return f"{row.client}, {span(row.end.after_ms)} later or after"
+    if row.end is not None and row.end.orphaned:  # the row is that of the next start
+        return f"{row.client}, within {span(row.end.after_ms)}"
     return row.client if row.end is None else f"{row.client}, after {span(row.end.after_ms)}{late}"
 
 

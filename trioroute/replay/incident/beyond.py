@@ -8,8 +8,7 @@ from eventlog.record import Record
 from trioroute.events import Orphaned, Stopped
 from trioroute.replay.clock import local_iso
 from trioroute.replay.incident import down
-from trioroute.replay.incident.evidence import cause_of, running_lines
-from trioroute.replay.incident.felt import Trouble
+from trioroute.replay.incident.evidence import running_lines
 from trioroute.replay.incident.router import Router
 from trioroute.replay.read import Source, decision_name
 from trioroute.replay.told import Line
@@ -41,7 +40,7 @@ def _gone(router: Router, started: Record, to_ms: int) -> None:
         ran = f"; {plural(len(flights), 'request')} had no end" if flights else ""
         text = f"the router died at or after {local_iso(last_ms)} and {again}{ran}"
         rows = running_lines(flights, router.stream, last_ms, "died")
-        router.story.causes.trouble(Trouble(last_ms, cause_of("died", last_ms, place, text, rows)))
+        router.story.causes.trouble(down.death(last_ms, place, text, rows))
         router.traffic.orphan(router.stream, last_ms, Orphaned(dispatches=tuple(flights)))
     else:
         text = f"the router had stopped, and {again}"

@@ -1,8 +1,8 @@
 """A router that died and was not started again: no row tells it, but the end of the log does."""
 
 from trioroute.events import Orphaned
-from trioroute.replay.incident.evidence import cause_of, running_lines
-from trioroute.replay.incident.felt import Trouble
+from trioroute.replay.incident.down import death
+from trioroute.replay.incident.evidence import running_lines
 from trioroute.replay.incident.router import Router
 from trioroute.replay.log_end import CUT, LogEnd
 from trioroute.replay.words import plural
@@ -20,7 +20,7 @@ def tell_death(router: Router, end: LogEnd, to_ms: int) -> None:
     why = f"{text}; {plural(len(flights), 'request')} in flight then: {CUT}" if flights else text
     line = router.story.say(at_ms, place, DIED, why)
     rows = running_lines(flights, router.stream, at_ms, DIED)
-    router.story.causes.trouble(Trouble(at_ms, cause_of(DIED, at_ms, line.place, why, rows)))
+    router.story.causes.trouble(death(at_ms, line.place, why, rows))
     router.traffic.orphan(router.stream, at_ms, Orphaned(dispatches=tuple(flights)))
     router.lanes.down(at_ms, to_ms)
     router.course.turn(at_ms, DIED, f"{why}; who came since then is not in this log")

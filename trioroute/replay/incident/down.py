@@ -4,6 +4,7 @@ from trioroute.events import Orphaned, Started
 from trioroute.replay.clock import span
 from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.evidence import cause_of
+from trioroute.replay.incident.felt import Trouble
 from trioroute.replay.incident.told import FirstCause
 from trioroute.replay.told import Line
 from trioroute.replay.words import plural
@@ -17,6 +18,11 @@ def down_cause(stopped_ms: int, started: Line) -> FirstCause:
     long = span(started.at_ms - stopped_ms)
     text = f"for {long} nobody listened: the router had stopped; who came is not in the log"
     return cause_of("down", stopped_ms, started.place, text, (started,))
+
+
+def death(at_ms: int, place: str, text: str, evidence: tuple[Line, ...] = ()) -> Trouble:
+    """``at_ms`` is the router's last row: it died then or later, and ``place`` tells of it."""
+    return Trouble(at_ms, cause_of("died", at_ms, place, text, evidence))
 
 
 def started_words(event: Started, at_ms: int, last_ms: int, *, died: bool) -> str:

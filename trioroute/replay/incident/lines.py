@@ -106,7 +106,9 @@ def _purpose(told: Incident) -> str:
 def _prevention(told: Incident) -> list[Block]:
     """Exact for the row that each sentence names; nothing where nothing did harm."""
     cause = told.first_cause
-    earlier = cause is not None and cause.kind == "earlier" and cause.felt
+    earlier = cause is not None and cause.kind == "earlier"
+    if cause is not None and not cause.felt and told.prevention:
+        earlier = False  # the harm is not its
     if not (told.prevention or told.unproved or earlier):
         return []
     said = [one.text for one in told.prevention if one.harm != "pin"]

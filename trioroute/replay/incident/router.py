@@ -241,8 +241,8 @@ class Router:
         text = down.started_words(event, record.at_ms, self.last_ms, died=died)
         line = self._say(record, text)
         if died:
-            cause = cause_of("died", record.at_ms, line.place, text)
-            self.story.causes.trouble(Trouble(self.last_ms or record.at_ms, cause))
+            died_ms = self.last_ms or record.at_ms
+            self.story.causes.trouble(down.death(died_ms, line.place, text))
         else:
             self.story.causes.change(line)
             if record.at_ms - self.last_ms >= down.DOWN_MS and self.story.down is None:

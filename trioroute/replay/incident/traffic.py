@@ -199,16 +199,18 @@ class Traffic(Steps):
             self.group(flight[0][1]).delayed += 1
 
     def orphan(self, stream: str, at_ms: int, event: Orphaned, since_ms: int = 0) -> None:
-        """The router died at ``since_ms`` or later (0: it is not known), and before ``at_ms``."""
+        """The router died at ``since_ms`` or later (0: it is not known), and before ``at_ms``: the
+        harm is dated from the former, for the latter is the next start."""
         between = f" between {clock_time(since_ms)} and this restart" if since_ms else ""
+        cut_ms = since_ms or at_ms
         for number in event.dispatches:
             place = (stream, number)
             flight = self._land(place, at_ms)
             self.again[stream].discard(number)
             if flight is not None and place not in self.limbo.answered:
                 (replica, who, *_), request_id = flight
-                self.hurt.fail(at_ms, place, request_id, who, ORPHANED + between, replica)
-                self._failed(who, at_ms, "unknown")
+                self.hurt.fail(cut_ms, place, request_id, who, ORPHANED + between, replica)
+                self._failed(who, cut_ms, "unknown")
             self.limbo.answered.discard(place)
 
     def refuse(self, at_ms: int, event: Refused) -> None:

@@ -64,9 +64,7 @@ def tell_incident(
     first = max(first, oldest.seq - 1)
     retired = oldest.seq > 1 and from_ms < oldest.at_ms
     from_ms = max(from_ms, oldest.at_ms)
-    step_ms = max(1, -(-(to_ms - from_ms) // STEPS))
-    count = max(1, -(-(to_ms - from_ms) // step_ms))
-    steps = [TimeStep(at_ms=from_ms + place * step_ms) for place in range(count)]
+    step_ms, steps = _steps(from_ms, to_ms)
     delays = Delays(source, NOTHING, from_ms, step_ms)
     walk = _Walk(source, Story(), Traffic(from_ms, step_ms, steps, delays=delays), delays)
     if retired:
@@ -87,6 +85,13 @@ def tell_incident(
     elif end.seq == until:
         walk.stopped(end, asked_ms)
     return walk.told(from_ms, to_ms, until)
+
+
+def _steps(from_ms: int, to_ms: int) -> tuple[int, list[TimeStep]]:
+    """How long each is, and all of them, empty."""
+    step_ms = max(1, -(-(to_ms - from_ms) // STEPS))
+    count = max(1, -(-(to_ms - from_ms) // step_ms))
+    return step_ms, [TimeStep(at_ms=from_ms + place * step_ms) for place in range(count)]
 
 
 @attrs.define
