@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import click
@@ -12,16 +13,19 @@ from rich.console import Console
 
 from eventlog.record import Record
 from trioroute.cli.replay_answer import Answer, Asked
-from trioroute.events import Event
+from trioroute.events import Configured, Event
+from trioroute.events.sections import InForce
 from trioroute.replay.clock import local_iso, parse_point
 from trioroute.replay.event_words import event_words, is_error
 from trioroute.replay.explain import seen_at
 from trioroute.replay.find import parse_decision
 from trioroute.replay.followed import as_fields
+from trioroute.replay.in_force import settings_before
 from trioroute.replay.only import Only, only_of
 from trioroute.replay.present import console_for, replica_table, say
 from trioroute.replay.read import NotFound, Source, decision_name
 from trioroute.replay.stepping import SOUGHT, Stepper, find_seq
+from trioroute.settings.changed import changed_keys
 
 POLL_S = 0.5
 """Between two looks at a log that has nothing new."""
@@ -35,12 +39,19 @@ _KEYS = (
 )
 
 
-def line_of(record: Record, event: Event | None) -> str:
+def line_of(record: Record, event: Event | None, before: InForce | None = None) -> str:
+    """``before``: the settings in force until a ``Configured``, as ``before_of`` finds them."""
     words = "of a newer trioroute"
     if event is not None:
-        words = event_words(event, record.at_ms, record.stream)
+        words = event_words(event, record.at_ms, record.stream, before)
     place = decision_name(record.stream, record.version)
     return f"{local_iso(record.at_ms)[:23]}  {place:<10} {record.kind:<12} {words}"
+
+
+def before_of(source: Source, record: Record) -> InForce | None:
+    if record.kind != "Configured":
+        return None
+    return settings_before(source.reader, record.stream, record.seq)
 
 
 def watch(
@@ -64,7 +75,8 @@ def watch(
                 seq = record.seq
                 event = source.event(record)
                 if record.kind not in QUIET and _is_about(only, record, event):
-                    _show(console, record, event, as_data=as_data)
+                    before = before_of(source, record)
+                    _show(console, record, event, before, as_data=as_data)
             pause()
     except KeyboardInterrupt:
         return
@@ -74,12 +86,21 @@ def _is_about(only: Only | None, record: Record, event: Event | None) -> bool:
     return only is None or (event is not None and only.concerns(record, event))
 
 
-def _show(console: Console, record: Record, event: Event | None, *, as_data: bool) -> None:
+def _show(
+    console: Console,
+    record: Record,
+    event: Event | None,
+    before: InForce | None,
+    *,
+    as_data: bool,
+) -> None:
     if not as_data:
-        say(console, line_of(record, event), "red" if event and is_error(event) else "")
+        say(console, line_of(record, event, before), "red" if event and is_error(event) else "")
         return
     place = decision_name(record.stream, record.version)
-    fields = as_fields(event) if event is not None else {"event": record.kind}
+    fields: dict[str, Any] = as_fields(event) if event is not None else {"event": record.kind}
+    if isinstance(event, Configured) and before is not None:
+        fields["changed"] = changed_keys(before, event.settings)
     click.echo(json.dumps({"seq": record.seq, "place": place, "at_ms": record.at_ms, **fields}))
 
 
@@ -191,7 +212,8 @@ class Walk:
             return
         state = stepper.pasts[record.stream].state
         self.console.print()
-        say(self.console, line_of(record, stepper.event), "bold")
+        before = before_of(stepper.source, record)
+        say(self.console, line_of(record, stepper.event, before), "bold")
         seen = [seen_at(state, name, record.at_ms) for name in state.fleet.replicas]
         self.console.print(replica_table(seen))
 

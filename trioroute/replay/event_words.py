@@ -2,14 +2,21 @@
 
 from trioroute import events as e
 from trioroute.events.codec import kind_of
+from trioroute.events.sections import InForce
 from trioroute.replay.clock import span
 from trioroute.replay.end_words import end_words
 from trioroute.replay.read import decision_name
 from trioroute.replay.words import NOT_FAILED, gap_words, health_words, pin_words, plural
+from trioroute.settings.changed import configured_words
+
+STALLED = (
+    "the event log took nothing within log.gate_wait: see its disk; the process log names the error"
+)
 
 
-def event_words(event: e.Event, at_ms: int, stream: str) -> str:
-    """What happened, in one line. Names of the log stand in it as they are."""
+def event_words(event: e.Event, at_ms: int, stream: str, before: InForce | None = None) -> str:
+    """What happened, in one line. Names of the log stand in it as they are. ``before`` are the
+    settings in force until a ``Configured``, None: they are not known."""
     health = health_words(event, at_ms)
     if health is not None:
         return f"{getattr(event, 'replica', '')}: {health}"
@@ -26,13 +33,21 @@ def event_words(event: e.Event, at_ms: int, stream: str) -> str:
         case e.Stopped():
             return f"the router stopped: {event.cause}"
         case e.Configured():
-            return f"settings in force, by {event.by}" + (f": {event.why}" if event.why else "")
+            return _configured(event, before)
         case e.Checked():
             return f"digest of the state, {event.in_flight} in flight"
         case e.Gap():
             return gap_words(event)
         case _:
             return kind_of(event).name
+
+
+def _configured(event: e.Configured, before: InForce | None) -> str:
+    told = None if before is None else configured_words(before, event, again=True)
+    if told is not None:
+        return told
+    same = ", as before" if event.settings == before else ""
+    return f"settings in force{same}, by {event.by}" + (f": {event.why}" if event.why else "")
 
 
 def _request_words(
@@ -51,7 +66,8 @@ def _request_words(
             ended = f"{decision_name(stream, event.dispatch)} ended: {words}"
             return f"{ended}{first}, took {span(event.duration_ms)}"
         case e.Refused():
-            return f"{event.request_id} refused: {event.code}"
+            why = f", {STALLED}" if event.code == "log_stalled" else ""
+            return f"{event.request_id} refused: {event.code}{why}"
         case e.Orphaned():
             return f"{plural(len(event.dispatches), 'request')} had no end: the router died"
 
