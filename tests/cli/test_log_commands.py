@@ -165,18 +165,24 @@ def test_export_chooses_by_time_kind_and_replica(log: Path) -> None:
     assert run("export", log, "--since", "then").exit_code == 2
 
 
-def test_export_into_a_file_says_what_it_wrote_and_names_a_replica_that_is_none(
-    log: Path, tmp_path: Path
-) -> None:
+def test_export_into_a_file_says_what_it_wrote(log: Path, tmp_path: Path) -> None:
     done = run("export", log, "--output", tmp_path / "all.jsonl")
     count = len((tmp_path / "all.jsonl").read_bytes().splitlines())
     assert done.stderr == f"wrote {count} events to {tmp_path / 'all.jsonl'}\n"
     assert done.stdout == ""
-    typo = run("export", log, "--replica", "aa", "--replica", "a")
-    assert typo.exit_code == 0
-    assert typo.stdout
-    expected = "Warning: --replica aa: no event of these names it; did you mean a?\n"
-    assert typo.stderr == expected
+
+
+def test_export_of_a_replica_that_is_none_fails_as_replay_does(log: Path, tmp_path: Path) -> None:
+    file = tmp_path / "aa.jsonl"
+    typo = run("export", log, "--replica", "aa", "--replica", "a", "--output", file)
+    assert (typo.exit_code, typo.stdout) == (1, "")
+    assert typo.stderr == (
+        "Error: no replica 'aa' is in the log; it knows a, b, c; did you mean 'a'?\n"
+    )
+    assert not file.exists()
+    early = run("export", log, "--replica", "a", "--until", "2001-01-01")
+    assert early.exit_code == 0
+    assert early.stderr == "Warning: --replica a: no event of these names it\n"
 
 
 @pytest.mark.parametrize(

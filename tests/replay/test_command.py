@@ -113,6 +113,7 @@ def test_a_false_decision_fails_side_by_side(tmp_path: Path) -> None:
         (("--at", "soon"), 2, "write ISO time"),
         (("--at", "1999-01-01"), 1, "the log begins at"),
         (("--verify", "--last", "3"), 2, "one question at a time: --verify and --last"),
+        (("--last", "3", "--replica", "a"), 2, "; --requests -1h --where replica=NAME lists those"),
         (("--last", "0"), 2, "0 is not in the range"),
         (("--what", "x"), 2, "No such option"),
     ],

@@ -70,6 +70,13 @@ _NEEDS = {
 """The questions that an option goes with, and what helps with others."""
 
 
+_HINTS = {
+    frozenset({"last", one}): f"; --requests -1h --where {one}=NAME lists those of one {one}"
+    for one in ("replica", "session")
+}
+"""What two questions together may have meant."""
+
+
 class _Replay(click.Command):
     """Without quotes, the time of ``around`` would be an argument too many."""
 
@@ -203,7 +210,8 @@ def _question(what: dict[str, Any]) -> str:
     asked = [name for name, value in what.items() if value not in (None, False, ())]
     if len(asked) > 1:
         options = " and ".join(map(_option, asked))
-        raise click.UsageError(f"one question at a time: {options} were given")
+        hint = _HINTS.get(frozenset(asked), "")
+        raise click.UsageError(f"one question at a time: {options} were given{hint}")
     return asked[0] if asked else "last"
 
 

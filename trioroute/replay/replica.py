@@ -138,10 +138,8 @@ def tell_replica(
 ) -> ReplicaTold:
     """All of a replica's history, or that of some time, with the dispatches that came in it and how
     they ended there. Raises NotFound (naming the replicas there are), CannotRead."""
-    if within == ALL and name not in replicas_now(source) and known_for_sure(source):
-        ever = list(replicas_ever(source))
-        if name not in ever:
-            raise NotFound(_not_found(name, ever))
+    if within == ALL:
+        check_known(source, name)
     story = _Story(name)
     name_bytes = name.encode()
     stalled = StalledOf(name, states_before(source, within.rows(source)[0]))
@@ -184,6 +182,15 @@ def _why(event: Failed) -> str:
     if event.status is None:
         return event.cause
     return f"{'' if event.cause == 'status' else event.cause + ', '}status {event.status}"
+
+
+def check_known(source: Source, name: str) -> None:
+    """Raises NotFound, naming the replicas there are, where none of the log has this name for sure;
+    CannotRead."""
+    if name not in replicas_now(source) and known_for_sure(source):
+        ever = list(replicas_ever(source))
+        if name not in ever:
+            raise NotFound(_not_found(name, ever))
 
 
 def _not_found(name: str, others: list[str]) -> str:

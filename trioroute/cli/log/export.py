@@ -11,13 +11,15 @@ import click
 
 from eventlog import Record
 from eventlog.reading import SqliteReader
+from eventlog.snapshots import Snapshots
 from eventlog.targets import refuse_the_log
-from trioroute.cli.failures import heard, warn
+from trioroute.cli.failures import fail, heard, warn
 from trioroute.cli.log.chosen import OfReplicas
-from trioroute.cli.log.words import Bar, failures, log_argument
+from trioroute.cli.log.words import CANNOT, CHECK_FAILED, Bar, failures, log_argument
 from trioroute.events.codec import KINDS
 from trioroute.replay.clock import parse_point, utc_iso
-from trioroute.replay.read import BadQuestion
+from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
+from trioroute.replay.replica import check_known
 from trioroute.replay.words import plural
 from trioroute.snapshot import rows_after
 
@@ -49,7 +51,11 @@ def export_command(
     output: Path | None,
     as_data: bool,
 ) -> None:
-    """Write the events of LOG as JSON lines: one object a row, its body as an object in it."""
+    """Write the events of LOG as JSON lines: one object a row, its body as an object in it.
+
+    Exit codes: 0 ok, 1 damage or a --replica that the log does not know, 2 wrong usage or a log
+    that cannot be read.
+    """
     for kind in kinds:
         if kind not in KINDS:
             near = get_close_matches(kind, KINDS, 1, 0.5)
@@ -58,6 +64,7 @@ def export_command(
     with failures(), SqliteReader.open(log) as reader:
         if output is not None:
             refuse_the_log(log, output)
+        _check_known(log, reader, replicas)
         head = reader.head().seq
         last = reader.read(head - 1, 1) if head else []
         last_ms = last[0].at_ms if last else 0
@@ -80,6 +87,20 @@ def export_command(
             warn(text)
     if output is not None:
         click.echo(f"wrote {plural(written, 'event')} to {output}", err=True)
+
+
+def _check_known(log: Path, reader: SqliteReader, replicas: tuple[str, ...]) -> None:
+    """Before anything is written: a name that is wrong gives no file that looks like no traffic."""
+    if not replicas:
+        return
+    source = Source(reader, snapshots=Snapshots(log) if log.is_dir() else None)
+    try:
+        for name in replicas:
+            check_known(source, name)
+    except NotFound as error:
+        fail(str(error), CHECK_FAILED)
+    except CannotRead as error:
+        fail(str(error), CANNOT)
 
 
 @contextmanager
