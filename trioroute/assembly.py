@@ -28,13 +28,13 @@ from trioroute.events import InForce, Reading
 from trioroute.events.views import VIEWS
 from trioroute.events.words import Cause, ChangedBy
 from trioroute.observe import HealthNotes, Timings
+from trioroute.own_watch import watch_of
 from trioroute.policy import RULES_VERSION
 from trioroute.policy import commands as c
 from trioroute.proxy.access_log import access_log_of
 from trioroute.proxy.desk import Desk
 from trioroute.proxy.serving.tls import Renewable
 from trioroute.proxy.upstream.upstreams import Upstreams
-from trioroute.proxy.watch import Watch
 from trioroute.recovery import Recovered, log_secret, recover
 from trioroute.router import Router
 from trioroute.scrape import Names, Rounds, ScrapeTarget
@@ -133,7 +133,7 @@ def assemble(settings: Settings, store: SqliteStore, environ: Mapping[str, str])
         upstreams=Upstreams(
             connect_timeout_s(settings.in_force), authorizations(settings, environ)
         ),
-        watch=Watch(now_ms, lambda: state.settings, partial(_refuses, router), logger.warning),
+        watch=watch_of(router, now_ms),
         measure_decision=timings.decision.observe_ns,
         count_unlogged=timings.response_unlogged,
         count_refusal=timings.refusals.note,
@@ -175,12 +175,6 @@ def _takes_again(journal: Journal) -> bool:
     entries, size = journal.bounds
     half_empty = 2 * journal.depth <= entries and 2 * journal.pending_bytes <= size
     return journal.failing is None and half_empty
-
-
-def _refuses(router: Router, replica: str) -> bool:
-    """RULES 6.13: out of traffic because nothing listens there any more."""
-    health = router.state.health.get(replica)
-    return health is not None and health.refuses()
 
 
 def begin(parts: Parts) -> None:

@@ -8,6 +8,7 @@ SAMPLES: tuple[e.Event, ...] = (
     e.Orphaned(dispatches=(17, 19)),
     e.Stopped(cause="SIGTERM", head="510:3f0c2b9e0d5c4b7a8e9f0a1b2c3d4e5f"),
     e.Checked(digest=9_007_199_254_740_993, in_flight=2, session_pins=3, prefix_pins=1),
+    e.StoodStill(for_ms=5100),
     e.Gap(lost=12, from_ms=1_700_000_000_000, to_ms=1_700_000_004_000),
     e.ReplicaJoined(replica="gpu1", url="http://10.0.0.1:8000", models=("qwen",), engine="vllm"),
     e.ReplicaLeft(replica="gpu1"),

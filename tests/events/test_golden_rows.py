@@ -38,8 +38,8 @@ def test_every_kind_and_schema_has_a_golden_row_and_no_row_is_left_over() -> Non
 
 def test_the_kinds_are_those_of_the_interface() -> None:
     named = (
-        "Started Configured Orphaned Stopped Checked Gap ReplicaJoined ReplicaLeft Draining "
-        "Scraped ScrapeFailed Dispatched Failed Released Refused Bound Spilled Rebound Unbound "
-        "Ejected Probing Live"
+        "Started Configured Orphaned Stopped Checked StoodStill Gap ReplicaJoined ReplicaLeft "
+        "Draining Scraped ScrapeFailed Dispatched Failed Released Refused Bound Spilled Rebound "
+        "Unbound Ejected Probing Live"
     )
     assert sorted(KINDS) == sorted(named.split())

@@ -38,6 +38,7 @@ FLOORS = {
     "discovery": 5,
     "replay": 6,
     "tracing": 6,
+    "own_watch": 6,
     "assembly": 7,
     "upkeep": 7,
     "changes": 8,

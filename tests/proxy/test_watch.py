@@ -10,6 +10,7 @@ from tests.rig import settings
 from trioroute.clock import HELD_UP_MS
 from trioroute.events import InForce
 from trioroute.proxy.watch import (
+    LOG_FROM_MS,
     LOOK_EVERY_MAX_MS,
     LOOK_EVERY_MIN_MS,
     TELL_EVERY_MS,
@@ -249,3 +250,12 @@ async def test_it_runs() -> None:
             await trio.sleep_forever()
         assert broken(watched) == "idle"
         nursery.cancel_scope.cancel()
+
+
+def test_the_log_is_told_each_time_that_the_router_stood_still_for_a_second() -> None:
+    """A shorter one is for the process log alone."""
+    hand, stood = Hand(), list[int]()
+    hand.watch.stood = stood.append
+    for late_ms in (HELD_UP_MS, LOG_FROM_MS - 1, LOG_FROM_MS, 5100):
+        hand.watch.forgive(late_ms)
+    assert stood == [LOG_FROM_MS, 5100]

@@ -1,10 +1,15 @@
 """A router that stood still is told from the hole that it left in the log."""
 
+import pytest
+
 from tests.replay.rig import STREAM, store_of
+from tests.replay.test_delays import answer, usual_day
 from tests.replay.test_incident import phases, whole
-from tests.rig import Rig
+from tests.rig import Flown, Rig
+from trioroute.policy import commands as c
 from trioroute.replay.incident import Incident
 from trioroute.replay.incident.course import Course
+from trioroute.replay.incident.lines import blocks_of
 from trioroute.replay.incident.standstill import Standstills
 from trioroute.replay.incident.story import Story
 from trioroute.replay.plain import Flight
@@ -70,3 +75,59 @@ def test_rows_that_are_missing_prove_nothing() -> None:
     assert story.lines == []
     still.look(version, rig.at_ms, rig.at_ms + 60_000)
     assert len(story.lines) == 1
+
+
+def short(rig: Rig, *, told_first: bool) -> list[Flown]:
+    """Both replicas run a request as the router stands still for 3 s, too short to be proved by a
+    hole. Its row comes among those of what had waited."""
+    running = [rig.pass_s(1).go_to("a"), rig.go_to("b")]
+    rig.pass_s(3)
+    stood = c.StandStill(at_ms=rig.at_ms, for_ms=2900)
+    if told_first:
+        rig.do(stood)
+    for flown in running:
+        rig.finish(flown, ttfb_ms=2980, duration_ms=3000)
+    if not told_first:
+        rig.do(stood)
+    return running
+
+
+@pytest.mark.parametrize("told_first", [True, False])
+def test_one_that_the_router_measured_is_told_and_no_replica_is_blamed(told_first: bool) -> None:
+    rig = usual_day()
+    running = short(rig, told_first=told_first)
+    rig.pass_s(10).same()
+    found = told(rig)
+    assert phases(found) == ["normal", "standstill", "normal"]
+    still = found.phases[1]
+    assert still.to_ms - still.from_ms == 2900
+    assert "the router itself stood still for 2.9 s, as it measured" in still.why
+    cause = found.first_cause
+    assert cause is not None
+    assert (cause.kind, cause.at_ms, cause.felt) == ("standstill", still.from_ms, True)
+    assert {one.decision for one in found.latest} == {f"r1/{one.number}" for one in running}
+    assert {one.stood_ms for one in found.latest} == {2880}
+    (text,) = [one.text for one in found.prevention if one.harm == "delayed"]
+    assert "was delayed: the router itself stood still for 2.8 s of it" in text
+    assert not any("to its first byte" in one.text for one in found.prevention)
+    (block,) = [one for one in blocks_of(found) if one.title == "The latest first bytes"]
+    assert "router still" in block.columns
+
+
+def test_one_that_a_hole_proves_is_not_told_twice() -> None:
+    rig = held_up(7)
+    rig.do(c.StandStill(at_ms=rig.at_ms - 1000, for_ms=6900))
+    found = told(rig)
+    assert phases(found) == ["normal", "standstill", "normal"]
+    assert found.first_cause is not None
+    assert found.first_cause.also == ()
+
+
+def test_a_slow_replica_is_not_excused_by_a_standstill_at_another_time() -> None:
+    rig = usual_day()
+    short(rig, told_first=True)
+    answer(rig.pass_s(20), slow := rig.go_to("b"), 3000)
+    found = told(rig)
+    texts = [one.text for one in found.prevention if one.harm == "delayed"]
+    assert any(f"r1/{slow.number}" in text and "b took 3 s" in text for text in texts)
+    assert {one.decision: one.stood_ms for one in found.latest}[f"r1/{slow.number}"] == 0

@@ -21,6 +21,7 @@ from trioroute.events.lifecycle import Configured as Configured
 from trioroute.events.lifecycle import Gap as Gap
 from trioroute.events.lifecycle import Orphaned as Orphaned
 from trioroute.events.lifecycle import Started as Started
+from trioroute.events.lifecycle import StoodStill as StoodStill
 from trioroute.events.lifecycle import Stopped as Stopped
 from trioroute.events.pins import Bound as Bound
 from trioroute.events.pins import Rebound as Rebound

@@ -40,6 +40,7 @@ Event = (
     | lifecycle.Orphaned
     | lifecycle.Stopped
     | lifecycle.Checked
+    | lifecycle.StoodStill
     | lifecycle.Gap
     | fleet.ReplicaJoined
     | fleet.ReplicaLeft

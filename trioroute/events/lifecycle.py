@@ -59,6 +59,13 @@ class Checked(Flat, frozen=True, kw_only=True):
     prefix_pins: Int
 
 
+class StoodStill(Flat, frozen=True, kw_only=True):
+    """The router itself did nothing for ``for_ms`` up to here, as it measured: it was stopped,
+    paused or swapped out, or had too little CPU. No limit of time ran meanwhile."""
+
+    for_ms: Int
+
+
 @attrs.frozen(kw_only=True, slots=False)
 class Gap:
     """The log was not whole in this span: ``lost`` events of it are missing, and ``unlogged``

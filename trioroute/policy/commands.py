@@ -186,6 +186,14 @@ class Stop:
 
 
 @attrs.frozen(kw_only=True)
+class StandStill:
+    """The router measured that it did nothing for so long (``events.StoodStill``)."""
+
+    at_ms: int
+    for_ms: int
+
+
+@attrs.frozen(kw_only=True)
 class Restate:
     """The log was not whole in this span (``events.Gap``); where events are lost, tell the state as
     it is now, so that a fold goes on from it."""
@@ -219,6 +227,7 @@ Command = (
     | Configure
     | Reconfigure
     | Stop
+    | StandStill
     | Restate
     | Tick
 )

@@ -13,6 +13,7 @@ from trioroute.events import (
     Refused,
     Released,
     Started,
+    StoodStill,
     Stopped,
 )
 from trioroute.events.words import RefusalCode
@@ -194,6 +195,10 @@ def _stop(state: State, command: c.Stop) -> list[Event]:
     return [Stopped(cause=command.cause, head=command.head)]
 
 
+def _stand_still(state: State, command: c.StandStill) -> list[Event]:
+    return [StoodStill(for_ms=command.for_ms)]
+
+
 def _restate(state: State, command: c.Restate) -> list[Event]:
     return [
         Gap(
@@ -238,6 +243,7 @@ _RULES: dict[type, Callable[[State, Any], list[Event]]] = {
     c.Configure: configure,
     c.Reconfigure: reconfigure,
     c.Stop: _stop,
+    c.StandStill: _stand_still,
     c.Restate: _restate,
     c.Tick: _tick,
 }

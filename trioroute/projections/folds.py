@@ -204,6 +204,7 @@ _ON_THE_FLEET: dict[type, _Fold] = {
     e.Orphaned: _orphaned,
     e.Stopped: _nothing,
     e.Checked: _checked,
+    e.StoodStill: _nothing,
     e.Gap: _gap,
     e.ReplicaJoined: _joined,
     e.ReplicaLeft: _left,

@@ -19,6 +19,10 @@ Limit = Literal["first_byte", "idle", "client_stall", "log", "total", "stream_gr
 TELL_EVERY_MS = 60_000
 """A machine that starves its router does so again and again: one line a minute tells it."""
 
+LOG_FROM_MS = 1000
+"""A shorter one is in the process log only: a machine that starves its router writes no more than a
+row a second."""
+
 LOOK_EVERY_MIN_MS = 20
 LOOK_EVERY_MAX_MS = 500
 
@@ -49,13 +53,15 @@ class Watch:
 
     Such a replica gets the grace from when that was noticed, or from its last byte if that is
     later; requests that have no byte yet are given up too, for nobody will answer them.
-    ``tell`` gets a line where the router itself stood still.
+    ``tell`` gets a line where the router itself stood still, and ``stood`` for how long, each time
+    that it was for ``LOG_FROM_MS`` or longer.
     """
 
     now_ms: Callable[[], int]
     settings: Callable[[], InForce]
     refuses: Callable[[str], bool]
     tell: Callable[[str], None] = lambda _: None
+    stood: Callable[[int], None] = lambda _: None
     _open: set[Watched] = attrs.field(factory=set, init=False)
     _refusing: dict[str, int] = attrs.field(factory=dict, init=False)
     _told_ms: int | None = attrs.field(default=None, init=False)
@@ -91,6 +97,8 @@ class Watch:
                 watched.since_ms = min(now_ms, watched.since_ms + late_ms)
                 watched.started_ms = min(now_ms, watched.started_ms + late_ms)
             self._tell(late_ms, now_ms)
+        if late_ms >= LOG_FROM_MS:
+            self.stood(late_ms)
 
     def _tell(self, late_ms: int, now_ms: int) -> None:
         if self._told_ms is not None and now_ms - self._told_ms < TELL_EVERY_MS:

@@ -36,6 +36,8 @@ def event_words(event: e.Event, at_ms: int, stream: str, before: InForce | None 
             return _configured(event, before)
         case e.Checked():
             return f"digest of the state, {event.in_flight} in flight"
+        case e.StoodStill():
+            return f"the router itself had stood still for {span(event.for_ms)}"
         case e.Gap():
             return gap_words(event)
         case _:

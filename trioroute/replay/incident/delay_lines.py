@@ -44,7 +44,10 @@ _MEANT = f"delayed: {WORDS['delayed']}"
 
 
 def _latest(latest: Iterable[Late]) -> Block:
-    columns = ("time", "request", "decision", "replica", "first byte", "in line", "tried", "usual")
+    latest = tuple(latest)
+    still = any(one.stood_ms for one in latest)
+    own = ("router still",) if still else ()
+    columns = ("time", "request", "decision", "replica", "first byte", "in line", "tried", *own)
     rows = tuple(
         (
             clock_time(one.at_ms),
@@ -54,14 +57,16 @@ def _latest(latest: Iterable[Late]) -> Block:
             f"{span(one.delay.first_byte_ms)}{', then left' if one.delay.left else ''}",
             _if_any(one.delay.waited_ms),
             _if_any(one.delay.tried_ms),
+            *((_if_any(one.stood_ms),) if still else ()),
             span(one.delay.usual_ttfb_ms),
         )
         for one in latest
     )
-    said = (
-        "first byte: after the request came; in line and tried (in earlier attempts) are in it",
-    )
-    return Block("The latest first bytes", said, columns, rows, columns[4:])
+    more = ", and as long as the router itself stood still" if still else ""
+    more = ", and as long as the router itself stood still," if still else ""
+    said = f"first byte: after the request came; in line and tried (in earlier attempts){more}"
+    heads = (*columns, "usual")
+    return Block("The latest first bytes", (f"{said} are in it",), heads, rows, heads[4:])
 
 
 def _if_any(ms: int) -> str:

@@ -5,6 +5,7 @@ Whether one was is asked once, as its answer ends, in whichever phase (``triorou
 
 from array import array
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Mapping
 
 import attrs
@@ -26,6 +27,16 @@ LOOKS_MAX = 20_000
 
 WORST_EACH, WORST_MAX = 3, 10
 """Names of a row, and of the span."""
+
+SETTLE_MS = 2000
+"""So long after an answer's end it is known whether the router had stood still in it: its row comes
+once it runs again, among those of what had waited."""
+
+STOOD_MAX = 100
+"""Standstills of a router that are looked at, the last ones."""
+
+ELSEWHERE = ""
+"""In the toll, where a request ran whose delay is the router's own doing: on no replica."""
 
 _Where = tuple[str, str, Who]
 """Router, replica and who."""
@@ -55,6 +66,13 @@ class Delays:
     toll: Toll = attrs.field(factory=Toll)
     count: int = 0
     looks: int = 0
+    standstills: dict[str, deque[tuple[int, int]]] = attrs.field(factory=dict)
+    unsettled: deque[tuple[int, Place, _Where, str, int, Delay]] = attrs.field(factory=deque)
+
+    def stood(self, stream: str, from_ms: int, to_ms: int) -> None:
+        """A router did nothing then."""
+        known = self.standstills.setdefault(stream, deque(maxlen=STOOD_MAX))
+        known.append((from_ms, to_ms))
 
     def sent(self, place: Place, waited_ms: int, earlier: tuple[int, ...]) -> None:
         if waited_ms or earlier:
@@ -93,8 +111,27 @@ class Delays:
             who[0], size, sent_ms - came_ms, ttfb_ms, took_ms, waited_ms=waited_ms
         )
         if delay is not None:
-            self._keep(place, (place[0], replica, who), request_id, came_ms, delay)
+            where = (place[0], replica, who)
+            self.unsettled.append((at_ms, place, where, request_id, came_ms, delay))
+            self._settle(at_ms - SETTLE_MS)
         return delay is not None
+
+    def finish(self) -> None:
+        """No more rows come."""
+        self._settle(None)
+
+    def _settle(self, before_ms: int | None) -> None:
+        """Keep those that ended before then: what held them up is known by now."""
+        waiting = self.unsettled
+        while waiting and (before_ms is None or waiting[0][0] < before_ms):
+            _, place, where, request_id, came_ms, delay = waiting.popleft()
+            first_ms = came_ms + delay.first_byte_ms
+            stood_ms = sum(
+                max(0, min(to_ms, first_ms) - max(from_ms, came_ms))
+                for from_ms, to_ms in self.standstills.get(where[0], ())
+            )
+            late = _late(place, where, request_id, came_ms, delay, stood_ms)
+            self._keep(where, late)
 
     def _came_ms(self, stream: str, before: Before, sent_ms: int) -> int:
         if before.first is None or self.looks >= LOOKS_MAX:
@@ -106,24 +143,19 @@ class Delays:
         first_ms, event = first
         return min(first_ms - event.waited_ms, sent_ms - before.waited_ms)
 
-    def _keep(
-        self, place: Place, where: _Where, request_id: str, came_ms: int, delay: Delay
-    ) -> None:
+    def _keep(self, where: _Where, late: Late) -> None:
         self.count += 1
-        part, overdue_ms = _part(delay), came_ms + delay.delayed_from_ms
-        there = where[1] if part == "replica" else None
-        self.toll.take(came_ms + delay.first_byte_ms, where[2][0], there)
-        if part in self.first:
-            times, late = self.first[part]
-            self.first[part] = (times + 1, late)
-        else:
-            self.first[part] = (1, _late(place, where, request_id, came_ms, delay))
+        part, delay, overdue_ms = _part(late), late.delay, _overdue(late)
+        there = where[1] if part == "replica" else ELSEWHERE if part == "stood" else None
+        self.toll.take(late.at_ms + delay.first_byte_ms, late.model, there)
+        times, first = self.first.get(part, (0, late))
+        self.first[part] = (times + 1, first)
         if self.count > TIMES_MAX:
             return
         self.overdue.setdefault(where, array("q")).append(overdue_ms)
         worst = self.worst.setdefault((where, (overdue_ms - self.from_ms) // self.step_ms), [])
-        if len(worst) < WORST_EACH or _worse(worst[-1]) < delay.first_byte_ms - delay.usual_ttfb_ms:
-            worst.append(_late(place, where, request_id, came_ms, delay))
+        if len(worst) < WORST_EACH or _worse(worst[-1]) < _worse(late):
+            worst.append(late)
             worst.sort(key=_worse, reverse=True)
             del worst[WORST_EACH:]
 
@@ -153,7 +185,9 @@ class Delays:
         return tuple(sorted(found[-WORST_MAX:], key=lambda one: one.at_ms))
 
 
-def _late(place: Place, where: _Where, request_id: str, came_ms: int, delay: Delay) -> Late:
+def _late(
+    place: Place, where: _Where, request_id: str, came_ms: int, delay: Delay, stood_ms: int
+) -> Late:
     return Late(
         at_ms=came_ms,
         request_id=request_id,
@@ -162,11 +196,16 @@ def _late(place: Place, where: _Where, request_id: str, came_ms: int, delay: Del
         model=where[2][0],
         key=where[2][1],
         delay=delay,
+        stood_ms=stood_ms,
     )
 
 
-def _part(delay: Delay) -> str:
-    """Where most of its time went: ``line``, ``tried`` or ``replica``."""
+def _part(late: Late) -> str:
+    """Where most of its time went: ``stood`` (its router did nothing), ``line``, ``tried`` or
+    ``replica``."""
+    delay = late.delay
+    if late.stood_ms and 2 * late.stood_ms >= delay.first_byte_ms - delay.usual_ttfb_ms:
+        return "stood"
     there_ms = delay.first_byte_ms - delay.waited_ms - delay.tried_ms
     if delay.waited_ms >= max(delay.tried_ms, there_ms):
         return "line"

@@ -99,6 +99,12 @@ def retried_words(decision: str, earlier: Failed | None, replica: str) -> Proof:
 def delayed_words(part: str, late: Late) -> Proof:
     """Of requests that were delayed for one reason, where no setting is proved to help."""
     delay, name = late.delay, f"{late.decision} ({late.request_id}) was delayed"
+    if part == "stood":
+        return Proof(
+            None,
+            f"no setting of the router prevents that {name}: the router itself stood still for "
+            f"{span(late.stood_ms)} of it",
+        )
     if part == "line":
         why = (
             f"it stood in line for {span(delay.waited_ms)} behind others, and which limit had let "

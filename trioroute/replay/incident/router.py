@@ -66,8 +66,8 @@ class Router:
 
     def __attrs_post_init__(self) -> None:
         self.phases = Phases(self.state, self.story, self.traffic, self.course, self.requests)
-        flights = self.traffic.flights[self.stream]
-        self.standstills = Standstills(self.stream, self.state, self.story, self.course, flights)
+        of = (self.stream, self.state, self.story, self.course)
+        self.standstills = Standstills(*of, self.traffic.flights[of[0]], self.traffic.delays)
 
     def place(self, record: Record) -> str:
         return decision_name(self.stream, record.version)
@@ -241,8 +241,7 @@ class Router:
         text = down.started_words(event, record.at_ms, self.last_ms, died=died)
         line = self._say(record, text)
         if died:
-            died_ms = self.last_ms or record.at_ms
-            self.story.causes.trouble(down.death(died_ms, line.place, text))
+            self.story.causes.trouble(down.death(self.last_ms or record.at_ms, line.place, text))
         else:
             self.story.causes.change(line)
             if record.at_ms - self.last_ms >= down.DOWN_MS and self.story.down is None:
@@ -297,4 +296,5 @@ _LOOKS: dict[type, Callable[[Router, Record, Any], object]] = {
     e.Stopped: Router._stopped,
     e.Configured: Router._configured,
     e.Gap: Router._gap,
+    e.StoodStill: lambda router, record, event: router.standstills.measured(record, event),
 }

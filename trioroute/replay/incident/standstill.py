@@ -8,15 +8,19 @@ from collections.abc import Mapping
 
 import attrs
 
+from eventlog.record import Record
+from trioroute.events import StoodStill
 from trioroute.projections import State, silence_max_ms
 from trioroute.replay.clock import span
 from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.course import Course
+from trioroute.replay.incident.delays import Delays
 from trioroute.replay.incident.evidence import cause_of, running_lines
 from trioroute.replay.incident.felt import Trouble
 from trioroute.replay.incident.story import Story
 from trioroute.replay.plain import Flight
 from trioroute.replay.read import decision_name
+from trioroute.replay.told import Line
 from trioroute.replay.words import plural
 
 STANDSTILL = "standstill"
@@ -24,13 +28,16 @@ STANDSTILL = "standstill"
 
 @attrs.define
 class Standstills:
-    """Those of one router; ``flights`` are its requests that run, ``course`` its phases."""
+    """Those of one router; ``flights`` are its requests that run, ``course`` its phases.
+    ``told_to_ms`` is when the last one that was told was over."""
 
     stream: str
     state: State
     story: Story
     course: Course
     flights: Mapping[int, Flight]
+    delays: Delays | None = None
+    told_to_ms: int = 0
 
     def too_long(self, from_ms: int, to_ms: int) -> bool:
         """Whether a router that scrapes must write something between the two."""
@@ -48,8 +55,29 @@ class Standstills:
         if until_ms is not None:
             text += "; it goes on beyond this span, and whom it delayed is told behind it"
         rows = running_lines(self.flights, self.stream, from_ms, STANDSTILL)
+        self._tell(place, from_ms, until_ms or to_ms, text, rows)
+
+    def measured(self, record: Record, event: StoodStill) -> None:
+        """What the router tells of itself, also of one that is too short to be proved by a hole."""
+        at_ms, place = record.at_ms, decision_name(self.stream, record.version)
+        from_ms = at_ms - event.for_ms
+        if from_ms < self.told_to_ms:
+            return  # the hole has told it
+        text = (
+            f"the router itself stood still for {span(event.for_ms)}, as it measured: stopped, "
+            "paused or swapped out, or too little CPU; who came meanwhile waited longer than the "
+            "log tells"
+        )
+        self._tell(place, from_ms, at_ms, text, ())
+
+    def _tell(
+        self, place: str, from_ms: int, to_ms: int, text: str, rows: tuple[Line, ...]
+    ) -> None:
+        self.told_to_ms = to_ms
         self.story.say(from_ms, place, STANDSTILL, text)
-        self.course.cover(from_ms, until_ms or to_ms, STANDSTILL, text)
+        self.course.cover(from_ms, to_ms, STANDSTILL, text)
+        if self.delays is not None:
+            self.delays.stood(self.stream, from_ms, to_ms)
         cause = cause_of(STANDSTILL, from_ms, place, text, rows)
         self.story.causes.trouble(Trouble(from_ms, cause))
 

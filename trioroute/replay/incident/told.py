@@ -63,7 +63,7 @@ class Hit:
 @attrs.frozen(kw_only=True)
 class Late:
     """A request that was delayed, by name; it came at ``at_ms``, and ``decision`` is its last
-    dispatch, to ``replica``."""
+    dispatch, to ``replica``. ``stood_ms`` of its wait the router itself stood still."""
 
     at_ms: int
     request_id: str
@@ -72,6 +72,7 @@ class Late:
     model: str | None
     key: str | None
     delay: Delay
+    stood_ms: int = 0
 
 
 @attrs.frozen(kw_only=True)

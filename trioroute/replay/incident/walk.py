@@ -201,6 +201,7 @@ class _Walk:
 
     def told(self, from_ms: int, to_ms: int, until: int) -> Incident:
         self.traffic.finish()
+        self.delays.finish()
         traffic, story = self.traffic, self.story
         by_router = {stream: router.finish(to_ms) for stream, router in self.routers.items()}
         phases = [phase for each in by_router.values() for phase in each]
