@@ -75,7 +75,6 @@ def full(rig: Rig) -> None:
         (far_more, "pins.force_rebind", "6", "Rebound", {}),
         (shared, "policy.slack.prefix", "1", "Spilled", {}),
         (shared, "pins.prefix_spills_to_drop", "3", "Unbound", {}),
-        (stalled, "eject.stall_after", "73s", "Spilled", {}),
         (full, "admission.max_in_flight", "2", "Spilled", {"admission.max_in_flight": 1}),
     ],
 )
@@ -91,6 +90,18 @@ def test_a_pin_that_was_left_names_the_number_that_would_have_held(
     script(again)
     assert rows_by(again, one.row)[0] == "Dispatched"
     assert gone not in rows_by(again, one.row)
+
+
+def test_a_pin_to_an_engine_that_stands_still_was_left_rightly() -> None:
+    """A longer eject.stall_after would have sent the request into the standstill."""
+    told = told_of(play(stalled))
+    (one,) = [item for item in told.prevention if item.harm == "pin"]
+    assert one.setting is None
+    assert one.text.endswith(
+        "did not use its session pin: it generates no token, for 1 min 12 s then: rightly, for a "
+        "longer eject.stall_after would only have sent it to an engine that stood still"
+    )
+    assert told.retaken == ()
 
 
 def test_the_decisions_after_it_are_taken_again_each_from_its_own_past() -> None:

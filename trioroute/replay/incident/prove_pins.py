@@ -6,7 +6,8 @@ from trioroute.events import Dispatched, Event, Rebound, Spilled, Unbound
 from trioroute.policy.commands import Arrive
 from trioroute.policy.decide import arrive_of, decide
 from trioroute.projections import State
-from trioroute.replay.incident.changed import Change, Proof, first_that, longer, raised
+from trioroute.replay.clock import span
+from trioroute.replay.incident.changed import Change, Proof, first_that, raised
 from trioroute.replay.incident.harm import Kind
 from trioroute.replay.words import SPILLS
 
@@ -24,15 +25,33 @@ def pin_proof(place: str, at_ms: int, event: Dispatched, kind: Kind, state: Stat
     was = decide(state, arrive)
     if not was or was[0] != event or not _has(was, what, pin, cause):
         return None
+    if cause == "stalled":
+        return _stalled(place, arrive, event, kind, state)
     change = first_that(
         state,
         arrive,
-        _changes(state, arrive, event, kind),
+        _changes(state, kind),
         lambda now: not _has(now, what, pin),
     )
     if change is None:
         return None
     return Proof(change, f"{place} {_words(kind)}: with {change.words} {_then(what)}")
+
+
+def _stalled(
+    place: str, arrive: Arrive, event: Dispatched, kind: Kind, state: State
+) -> Proof | None:
+    """No longer ``eject.stall_after`` is proposed: what it keeps there waits for an engine that
+    stands still, as with a replica that is really down."""
+    health = state.health.get(event.home or "")
+    if health is None:
+        return None
+    still = span(arrive.at_ms - health.moved_ms)
+    return Proof(
+        None,
+        f"{place} {_words(kind)}, for {still} then: rightly, for a longer eject.stall_after would "
+        "only have sent it to an engine that stood still",
+    )
 
 
 def _has(events: list[Event], what: str, pin: str, cause: str | None = None) -> bool:
@@ -45,7 +64,7 @@ def _has(events: list[Event], what: str, pin: str, cause: str | None = None) -> 
     )
 
 
-def _changes(state: State, arrive: Arrive, event: Dispatched, kind: Kind) -> Iterable[Change]:
+def _changes(state: State, kind: Kind) -> Iterable[Change]:
     settings = state.settings
     match kind[1:]:
         case ("Spilled", "session", "running"):
@@ -54,10 +73,6 @@ def _changes(state: State, arrive: Arrive, event: Dispatched, kind: Kind) -> Ite
             return raised("policy.slack.prefix", settings.policy.slack.prefix)
         case ("Spilled", _, "full"):
             return raised("admission.max_in_flight", settings.admission.max_in_flight)
-        case ("Spilled", _, "stalled"):
-            health = state.health[event.home or ""]
-            still_ms = arrive.at_ms - health.moved_ms
-            return [longer("eject.stall_after", settings.eject.stall_after_ms, still_ms)]
         case ("Rebound", _, "spills"):
             return raised("pins.spills_to_rebind", settings.pins.spills_to_rebind)
         case ("Rebound", _, "force"):
