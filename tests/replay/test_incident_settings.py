@@ -74,6 +74,25 @@ def test_a_restart_with_the_same_settings_put_no_other_ones_in_force() -> None:
     assert ended == {f"other settings came into force at r1/{place}"}
 
 
+def test_a_setting_found_after_a_reload_is_not_measured_on_what_was_before_it() -> None:
+    """Without a limit of requests there, a limit of two would only have made spills."""
+    rig = Rig().live("a", "b")
+    rig.use("s")
+    for flown in [rig.pass_s(1).go("s") for _ in range(6)]:
+        rig.finish(flown)
+    reload(rig, settings(admission={"max_in_flight": 1}))
+    rig.scrape(a=(0, 0), b=(0, 0))
+    for name in ("t", "t"):
+        rig.pass_s(1).go(name)
+    told = told_of(rig)
+    found = {one.setting: one.now for one in told.prevention if one.harm == "pin"}
+    assert found["admission.max_in_flight"] == "1"
+    assert found["policy.slack.session"] == "1"
+    measured = {one.setting for one in told.retaken}
+    assert "policy.slack.session" in measured
+    assert "admission.max_in_flight" not in measured
+
+
 def ended_at(*events: e.Event) -> str | None:
     """What ends a simulation that has begun, with the settings of ``State()`` in force."""
     window = Window()

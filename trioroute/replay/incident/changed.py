@@ -28,6 +28,10 @@ class Change:
     def words(self) -> str:
         return f"{self.key}={self.instead}"
 
+    def fits(self, settings: InForce) -> bool:
+        """Whether it changes what is in force there. Raises SettingsError."""
+        return with_changes(settings, {self.key: self.now}) == settings
+
     def of(self, settings: InForce) -> InForce:
         """Raises SettingsError where the two do not go together with another setting."""
         return with_changes(settings, {self.key: self.instead})

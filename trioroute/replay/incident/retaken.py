@@ -49,13 +49,8 @@ def retaken(
 ) -> tuple[Retaken, ...]:
     """What each setting of ``found`` makes of the decisions that follow ``past``, up to row
     ``until`` of the log. Raises SettingsError and what reading raises."""
-    changes = {
-        one.setting: Change(one.setting, one.now or "", one.instead or "")
-        for one in found
-        if one.setting is not None
-    }
     in_force = past.state.settings
-    under = [_Under(one, one.of(in_force)) for one in list(changes.values())[:SETTINGS_MAX]]
+    under = _unders(found, in_force)
     first, last, decisions, spills, rebinds = "", "", 0, 0, 0
     why: str | None = None
     begin = past.state.position
@@ -94,6 +89,18 @@ def retaken(
         )
         for one in under
     )
+
+
+def _unders(found: Sequence[Prevention], in_force: InForce) -> list[_Under]:
+    """One that was found under other settings than are in force there is left out: what is proposed
+    for a limit of 1 says nothing of a stretch without one."""
+    changes = {
+        one.setting: Change(one.setting, one.now or "", one.instead or "")
+        for one in found
+        if one.setting is not None
+    }
+    meant = [one for one in changes.values() if one.fits(in_force)]
+    return [_Under(one, one.of(in_force)) for one in meant[:SETTINGS_MAX]]
 
 
 def _over(
