@@ -171,6 +171,25 @@ def test_of_a_copy_only_what_can_be_proved_is_said(copied: Path) -> None:
     assert "copy" not in first.stderr
 
 
+@pytest.mark.parametrize("file", ["archive", "archive.sqlite"])
+def test_an_archive_of_it_does_not_say_that_all_went_well(
+    dead: Path, tmp_path: Path, file: str
+) -> None:
+    """It is closed in order, and its last row is no stop."""
+    options = ["--one-file"] if file.endswith(".sqlite") else []
+    made = CliRunner().invoke(main, ["log", "archive", str(dead), str(tmp_path / file), *options])
+    assert made.exit_code == 0, made.output
+    told = asked(tmp_path / file, "--incident", around()).stdout
+    assert "2 requests in flight then: this is a copy" in " ".join(told.split())
+    assert "nothing went wrong with the service in this span, as far as this log tells" in told
+    flown = under_load()[1][0]
+    story = asked(tmp_path / file, "--decision", f"r1/{flown.number}")
+    assert "2 requests in flight then: this is a copy" in story.stderr
+    if not options:
+        info = CliRunner().invoke(main, ["log", "info", str(tmp_path / file)])
+        assert "2 requests in flight then" in " ".join(info.output.split())
+
+
 def test_a_log_whose_router_runs_or_stopped_says_nothing(tmp_path: Path) -> None:
     rig, _ = under_load()
     with closing(SqliteStore.open(tmp_path)) as store:

@@ -55,8 +55,9 @@ class LogEnd:
 
 
 def log_end(source: Source) -> LogEnd | None:
-    """None for a log whose router runs, stopped in order or gave it up in order, for an empty one,
-    and for one that is read from no place of a router's."""
+    """None for a log whose router runs or stopped in order, for an empty one, and for one that is
+    read from no place of a router's. One that was closed in order without the row of a stop, as
+    ``log archive`` leaves what it copied, is a copy."""
     if source.directory is None:
         return None
     try:
@@ -66,7 +67,7 @@ def log_end(source: Source) -> LogEnd | None:
     if last.kind == "Stopped":
         return None
     writer: Writer = writer_of(source.directory)  # after the row: a router may start in between
-    return LogEnd(last, writer == "gone") if writer in ("gone", "unknown") else None
+    return None if writer == "writing" else LogEnd(last, writer == "gone")
 
 
 def in_flight_at(source: Source, end: LogEnd) -> int | None:

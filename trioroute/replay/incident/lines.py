@@ -57,7 +57,8 @@ def _cause(told: Incident) -> list[Block]:
     columns = ("time", "row", "what")
     if cause is None:
         but = f", but for what was slow: {', '.join(names)}" if (names := slow_names(told)) else ""
-        said = [f"nothing went wrong with the service in this span{but}"]
+        far = ", as far as this log tells" if told.notes else ""
+        said = [f"nothing went wrong with the service in this span{far}{but}"]
         if told.total.refused:
             said.append(f"what was asked for was refused: {_listed(told.refusals)}")
             said += _keys_said(told)
