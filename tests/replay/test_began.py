@@ -1,8 +1,10 @@
 """A replica that fell silent is told from the request that met it, not from the timeout."""
 
+import pytest
+
 from tests.replay.rig import store_of
 from tests.replay.test_incident import whole
-from tests.rig import Flown, Rig
+from tests.rig import Flown, Rig, settings
 from trioroute.replay.incident.told import FirstCause
 from trioroute.replay.read import Source
 
@@ -39,3 +41,37 @@ def test_an_answer_in_between_says_that_it_was_not_silent() -> None:
     assert cause is not None
     assert cause.at_ms == sent_ms + 20_000
     assert "silent" not in cause.text
+
+
+def in_the_middle(*, idle_ms: int = 30_000, answers: bool = False) -> tuple[FirstCause, int, Flown]:
+    """An engine freezes 2 s after the first byte of a stream, which is given up for it."""
+    rig = Rig(settings(timeouts={"idle_ms": idle_ms})).live("a")
+    rig.finish(rig.go())
+    flown = rig.pass_s(2).go()
+    rig.pass_s(3)
+    frozen_ms, lasts = rig.at_ms, idle_ms // 1000
+    for second in range(1, lasts):
+        rig.pass_s(1).scrape(a=(0, 0))
+        if answers and second == 10:
+            rig.finish(rig.go())
+    rig.pass_s(1)
+    rig.finish(flown, "idle_timeout", blame="replica", ttfb_ms=1000, duration_ms=3000 + idle_ms)
+    rig.pass_s(1)
+    cause = whole(Source(store_of(rig.log.entries))).first_cause
+    assert cause is not None
+    return cause, frozen_ms, flown
+
+
+@pytest.mark.parametrize("idle_ms", [20_000, 30_000])
+def test_a_stream_that_fell_silent_dates_the_cause_by_the_limit_in_force(idle_ms: int) -> None:
+    cause, frozen_ms, flown = in_the_middle(idle_ms=idle_ms)
+    assert (cause.at_ms, cause.place) == (frozen_ms, f"r1/{flown.number}")
+    assert cause.text.startswith("a was silent from ")
+    assert "had its last byte from a by then" in cause.evidence[0].text
+    assert cause.evidence[0].text.endswith(f"{idle_ms // 1000} s later (timeouts.idle)")
+
+
+def test_a_stream_that_fell_silent_alone_does_not_say_that_its_replica_did() -> None:
+    cause, frozen_ms, _ = in_the_middle(answers=True)
+    assert cause.at_ms == frozen_ms + 30_000
+    assert "was silent from" not in cause.text
