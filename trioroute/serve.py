@@ -31,7 +31,7 @@ from trioroute.policy import commands as c
 from trioroute.proxy.access_log import AccessLog
 from trioroute.proxy.app import proxy_app
 from trioroute.proxy.desk import Desk
-from trioroute.proxy.door import Door
+from trioroute.proxy.door import Door, refusal_body
 from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.server import serve_http
@@ -212,6 +212,7 @@ async def _serve(
                     drain=parts.drain,
                     door=door,
                     refusal_headers=door.refusal_headers,
+                    refusal_body=refusal_body,
                     on_refusal=parts.timings.refusals.note,
                     tls=parts.tls,
                 )

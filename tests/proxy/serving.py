@@ -14,7 +14,7 @@ import trio
 
 from tests.certificates import Pair
 from trioroute.proxy.serving.asgi import ASGIApp, Message, Receive, Scope, Send
-from trioroute.proxy.serving.hub import Door, Headers
+from trioroute.proxy.serving.hub import Door, Headers, RefusalBody
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.server import serve_http
 from trioroute.proxy.serving.tls import Renewable
@@ -55,6 +55,7 @@ async def serving(
     tls: Renewable | None = None,
     refusal_headers: Callable[[Headers], Headers] | None = None,
     door: Door | None = None,
+    refusal_body: RefusalBody | None = None,
     drain: trio.Event | None = None,
 ) -> AsyncIterator[Serving]:
     refusals: list[str] = []
@@ -72,6 +73,7 @@ async def serving(
             tls=tls,
             refusal_headers=refusal_headers,
             door=door,
+            refusal_body=refusal_body,
             on_refusal=refusals.append,
             task_status=task_status,
         )

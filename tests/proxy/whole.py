@@ -35,7 +35,7 @@ from trioroute.projections import State
 from trioroute.projections.digest import digest
 from trioroute.proxy.app import proxy_app
 from trioroute.proxy.desk import Desk
-from trioroute.proxy.door import Door
+from trioroute.proxy.door import Door, refusal_body
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.upstream.upstreams import Upstreams
 from trioroute.proxy.watch import Watch
@@ -295,6 +295,7 @@ async def whole(
         if with_door:
             door = Door(desk)
             at_door = {"door": door, "refusal_headers": door.refusal_headers}
+            at_door["refusal_body"] = refusal_body
         server = await stack.enter_async_context(serving(proxy_app(desk), limits, **at_door))
         rig.port, rig.shutdown = server.port, server.shutdown
         try:

@@ -1,6 +1,7 @@
 """Who gets in: the API key is asked for before a body is read (HTTP.md)."""
 
 from contextlib import suppress
+from urllib.parse import unquote
 
 import attrs
 
@@ -8,16 +9,23 @@ from eventlog import LogError
 from trioroute.policy.commands import Refuse
 from trioroute.proxy.cors import is_preflight, readers_of_refusals
 from trioroute.proxy.desk import Desk
-from trioroute.proxy.errors import RouterError
+from trioroute.proxy.errors import RouterError, error_body
 from trioroute.proxy.headers import RawHeaders
 from trioroute.proxy.keyring import stranger
 from trioroute.proxy.paths import route
 from trioroute.proxy.reply import named
-from trioroute.proxy.serving.refusal import Refusal
+from trioroute.proxy.serving.refusal import MAX_MESSAGE, Refusal
 
 HEALTH_PATHS = ("/health", "/ping")
 CHALLENGE = (b"www-authenticate", b'Bearer realm="trioroute"')
 LOGGED_A_SECOND = 10
+
+
+def refusal_body(path: bytes, refusal: Refusal) -> bytes:
+    """A refusal of the server in Anthropic's shape where that is the path's; else empty."""
+    if not route("POST", unquote(path.decode("latin-1"))).anthropic:
+        return b""
+    return error_body(refusal.code, refusal.message[:MAX_MESSAGE], refusal.status, anthropic=True)
 
 
 @attrs.define

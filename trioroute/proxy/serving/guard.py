@@ -27,7 +27,7 @@ from trioroute.proxy.serving.gathering import Gathered
 from trioroute.proxy.serving.hangup import EXTENSION, Client
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.pace import Pace
-from trioroute.proxy.serving.parser import check_fields
+from trioroute.proxy.serving.parser import KnownHead, check_fields
 from trioroute.proxy.serving.refusal import FAILED, NO_WEBSOCKET, Refusal
 
 logger = logging.getLogger("trioroute.proxy")
@@ -59,7 +59,7 @@ class GuardedApp:
         elif scope["type"] == "websocket":
             await receive()
             self._hub.refused(NO_WEBSOCKET.code)
-            refusal = self._hub.addressed(NO_WEBSOCKET, scope["headers"])
+            refusal = self._hub.addressed(NO_WEBSOCKET, _known(scope))
             with suppress(h11.ProtocolError):  # hypercorn refused first what came behind the head
                 await _answer(send, refusal, "websocket.http.response")
         else:
@@ -79,7 +79,7 @@ class GuardedApp:
             body = await self._read_body(receive)
         except Refusal as refusal:
             self._hub.refused(refusal.code)
-            await self._answer(send, self._hub.addressed(refusal, scope["headers"]))
+            await self._answer(send, self._hub.addressed(refusal, _known(scope)))
             await _drain(receive)
             return
         if body is None:
@@ -170,7 +170,7 @@ class GuardedApp:
         if session.started or on_purpose:
             await self._break_stream(session.raw_send)
         else:
-            await self._answer(session.raw_send, self._hub.addressed(FAILED, scope["headers"]))
+            await self._answer(session.raw_send, self._hub.addressed(FAILED, _known(scope)))
 
     async def _answer(self, send: Send, refusal: Refusal) -> None:
         with trio.move_on_after(self._limit_s) as waiting:
@@ -258,6 +258,10 @@ async def _answer(send: Send, refusal: Refusal, kind: str = "http.response") -> 
     headers = refusal.headers()
     await send({"type": f"{kind}.start", "status": refusal.status, "headers": headers})
     await send({"type": f"{kind}.body", "body": refusal.body(), "more_body": False})
+
+
+def _known(scope: Scope) -> KnownHead:
+    return KnownHead(scope["raw_path"], scope["headers"])
 
 
 async def _drain(receive: Receive) -> None:

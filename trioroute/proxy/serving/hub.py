@@ -11,7 +11,7 @@ import trio
 from trioroute.clock import HELD_UP_MS
 from trioroute.proxy.serving.hangup import HangupWatch
 from trioroute.proxy.serving.limits import ServerLimits
-from trioroute.proxy.serving.parser import headers_within
+from trioroute.proxy.serving.parser import KnownHead, RequestHead, known_within
 from trioroute.proxy.serving.refusal import Refusal
 from trioroute.proxy.serving.wire import Wire
 
@@ -25,6 +25,10 @@ logger = logging.getLogger("trioroute.proxy")
 
 Headers = Sequence[tuple[bytes, bytes]]
 Door = Callable[[bytes, Headers], Refusal | None]
+RefusalBody = Callable[[bytes, Refusal], bytes]
+"""The body of a refusal as clients of a path read it; empty: as it is."""
+Asked = RequestHead | KnownHead | bytes
+"""What is known of the head of a request; or the bytes that there are of it."""
 
 
 class Timed(Protocol):
@@ -48,11 +52,13 @@ class Hub:
         on_refusal: Callable[[str], None] | None,
         door: Door | None = None,
         refusal_headers: Callable[[Headers], Headers] | None = None,
+        refusal_body: RefusalBody | None = None,
     ) -> None:
         self.limits = limits
         self.door = door
         """Says who does not get in, from path and headers, before a body is read."""
         self._refusal_headers = refusal_headers
+        self._refusal_body = refusal_body
         self.drain_begun = trio.Event()
         self.ending = False
         """No further request of a connection is waited for."""
@@ -137,19 +143,18 @@ class Hub:
             self._told_s = now_s
             logger.warning("%s", trouble)
 
-    def addressed(self, refusal: Refusal, asked: Headers | bytes) -> Refusal:
-        """The refusal with further headers that depend on its request: whose answer it is, and what
-        lets a browser's page read it.
-
-        ``asked`` are the request's headers, or the bytes of what there is of its head.
-        """
-        if self._refusal_headers is None:
-            return refusal
+    def addressed(self, refusal: Refusal, asked: Asked) -> Refusal:
+        """The refusal with what depends on its request: further headers (whose answer it is, and
+        what lets a browser's page read it), and the shape of errors that its path has."""
         if isinstance(asked, bytes):
-            asked = headers_within(asked)
-        said = {name for name, _ in refusal.extra}
-        further = [pair for pair in self._refusal_headers(asked) if pair[0] not in said]
-        return attrs.evolve(refusal, extra=(*refusal.extra, *further))
+            asked = known_within(asked)
+        if self._refusal_headers is not None:
+            said = {name for name, _ in refusal.extra}
+            further = [one for one in self._refusal_headers(asked.headers) if one[0] not in said]
+            refusal = attrs.evolve(refusal, extra=(*refusal.extra, *further))
+        if self._refusal_body is not None and not refusal.told:
+            refusal = attrs.evolve(refusal, told=self._refusal_body(asked.path, refusal))
+        return refusal
 
     async def run(self) -> None:
         """Sweep until cancelled: end every wait whose deadline passed.

@@ -19,7 +19,7 @@ from trioroute.proxy.serving.exchange import EXTENSION as OUTLET
 from trioroute.proxy.serving.exchange import Exchange
 from trioroute.proxy.serving.gathering import Gathered
 from trioroute.proxy.serving.hangup import EXTENSION
-from trioroute.proxy.serving.hub import Headers, Hub
+from trioroute.proxy.serving.hub import Asked, Hub
 from trioroute.proxy.serving.pace import Pace
 from trioroute.proxy.serving.parser import RequestHead, check_unfinished, parse_head, too_large_head
 from trioroute.proxy.serving.refusal import FAILED, NO_WEBSOCKET, Refusal
@@ -47,7 +47,7 @@ class LeanConnection:
         self._wire = wire
         self._buffer = b""
         self._exchange: Exchange | None = None
-        self._asked: Headers | bytes = b""
+        self._asked: Asked = b""
         """What is known of the head of the request that is under way, for a refusal."""
         self._scope = trio.CancelScope()
         """Cancelled by a hang-up. One for all requests, for none comes after a hang-up."""
@@ -102,7 +102,7 @@ class LeanConnection:
             first = False
             self._asked = head
             request = parse_head(head, self._limits)
-            self._asked = request.headers
+            self._asked = request
             door = self._hub.door
             if door is not None and (refusal := door(request.path, request.headers)) is not None:
                 raise refusal
@@ -272,7 +272,7 @@ class LeanConnection:
             logger.error("the application did not answer %s %r", request.method, request.path)
         exchange = self._exchange = Exchange(self._hub, wire, request, b"")
         exchange.keep_alive = False
-        await exchange.refuse(self._hub.addressed(FAILED, request.headers))
+        await exchange.refuse(self._hub.addressed(FAILED, request))
         return False
 
     def _asgi_scope(self, request: RequestHead, exchange: Exchange) -> Scope:

@@ -47,7 +47,7 @@ class Overflow:
         self.hub.refused(refusal.code)
         try:
             if self.tls is None:
-                os.write(stream.socket.fileno(), self.hub.addressed(refusal, ()).response())
+                os.write(stream.socket.fileno(), self.hub.addressed(refusal, b"").response())
             elif self._may_shake():
                 await self._tell(stream, self.tls, refusal)
         finally:
@@ -75,7 +75,7 @@ class Overflow:
                 if wire.alpn == "h2":
                     await wire.write((_farewell(refusal),))
                 else:
-                    await wire.write((self.hub.addressed(refusal, ()).response(),))
+                    await wire.write((self.hub.addressed(refusal, b"").response(),))
                 wire.finish_writing()
                 while await wire.read():  # a close over unread bytes would reset the answer away
                     pass

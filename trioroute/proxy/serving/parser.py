@@ -9,7 +9,7 @@ the expression beside it (2.2 µs) because it takes bare LF and does not tell wh
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import attrs
 
@@ -32,6 +32,8 @@ TOKEN_BYTE = re.compile(TOKEN)
 ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 LENGTH = re.compile(rb"[0-9]{1,18}")
 HEADER_LINE = re.compile(TOKEN + rb"+:[\t\x20-\x7e\x80-\xff]*")
+PATH_WITHIN = re.compile(METHOD + rb" (?:[Hh][Tt][Tt][Pp][Ss]?://[^/?# ]*)?(/[!-\"$->@-~]*)[?# ]")
+"""A path whose end came."""
 TOKEN_LINE = re.compile(TOKEN + rb"+[ \t]+:")
 LINES_LOOKED_AT = 200
 """Of a head that is refused: a line takes 0.5 µs, and 64 KiB hold 16,000."""
@@ -126,9 +128,22 @@ def _check_sizes(target: bytes, count: int, limits: ServerLimits) -> None:
         )
 
 
-def headers_within(raw: bytes) -> list[tuple[bytes, bytes]]:
-    """The well-formed header lines, of the first few, among bytes that are no whole or no good
-    head."""
+@attrs.frozen
+class KnownHead:
+    """What is known of a head that may not be whole or good. ``path`` as sent, empty: unknown."""
+
+    path: bytes = b""
+    headers: Sequence[tuple[bytes, bytes]] = ()
+
+
+def known_within(raw: bytes) -> KnownHead:
+    """The path, and the well-formed header lines, of the first few, among bytes that are no whole
+    or no good head."""
+    found = PATH_WITHIN.match(raw)
+    return KnownHead(found[1] if found is not None else b"", _headers_within(raw))
+
+
+def _headers_within(raw: bytes) -> list[tuple[bytes, bytes]]:
     lines = raw.split(b"\r\n\r\n", 1)[0].split(b"\r\n", LINES_LOOKED_AT)[1:]
     parts = [line.partition(b":") for line in lines if HEADER_LINE.fullmatch(line)]
     return [(name.lower(), value.strip(b" \t")) for name, _, value in parts]

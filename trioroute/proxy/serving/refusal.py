@@ -22,13 +22,14 @@ class Refusal(Exception):
     message: str
     extra: tuple[tuple[bytes, bytes], ...] = ()
     told: bytes = b""
-    """The body, where a door words it itself."""
+    """The body, where it is worded elsewhere: by a door, or for clients of its path."""
 
     def __str__(self) -> str:
         return f"{self.status} {self.code}: {self.message}"
 
     def body(self) -> bytes:
-        """The error in OpenAI's shape, so that the official clients show the message."""
+        """The error in OpenAI's shape, so that the official clients show the message; or as it was
+        worded for its path."""
         if self.told:
             return self.told
         kind = "server_error" if self.status in (500, 501, 503) else "invalid_request_error"

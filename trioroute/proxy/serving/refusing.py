@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import trio
 
-from trioroute.proxy.serving.hub import Headers, Hub
+from trioroute.proxy.serving.hub import Asked, Hub
 from trioroute.proxy.serving.refusal import MIXED_UP, Refusal
 from trioroute.proxy.serving.wire import ClientGone, Wire
 
@@ -13,7 +13,7 @@ LINGER_BYTES = 256 * 1024 * 1024
 ENDING_BYTES = 1024 * 1024
 
 
-async def refuse(hub: Hub, wire: Wire, refusal: Refusal, asked: Headers | bytes) -> None:
+async def refuse(hub: Hub, wire: Wire, refusal: Refusal, asked: Asked) -> None:
     """Answer, then ``linger``. ``asked`` is what is known of the head of the request."""
     hub.refused(refusal.code)
     if refusal in MIXED_UP:

@@ -13,7 +13,7 @@ from hypercorn.config import Config, Sockets
 
 from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.guard import GuardedApp
-from trioroute.proxy.serving.hub import Door, Headers, Hub
+from trioroute.proxy.serving.hub import Door, Headers, Hub, RefusalBody
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.seam import lean_worker
 from trioroute.proxy.serving.sockets import listen_on
@@ -38,6 +38,7 @@ async def serve_http(
     on_refusal: Callable[[str], None] | None = None,
     door: Door | None = None,
     refusal_headers: Callable[[Headers], Headers] | None = None,
+    refusal_body: RefusalBody | None = None,
     task_status: trio.TaskStatus[list[tuple[str, int]]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until `shutdown` is set and the requests in flight have ended.
@@ -50,12 +51,13 @@ async def serve_http(
     With `tls` all addresses speak TLS, HTTP/1.1 and HTTP/2.
     `on_refusal(code)` is called for each request that never reached the application. `door` turns
     requests away by path and headers, before their body is read. `refusal_headers` gives
-    further headers of a refusal by those of its request, as far as these could be read.
+    further headers of a refusal by those of its request, as far as these could be read;
+    `refusal_body` gives its body by the path, empty for the usual one.
 
     Raises ValueError or OSError naming the listen address that is unusable.
     """
     config = _config(limits, tls)
-    hub = Hub(limits, on_refusal, door, refusal_headers)
+    hub = Hub(limits, on_refusal, door, refusal_headers, refusal_body)
     guarded = GuardedApp(hub, app, break_stream, undelivered)
     sockets = await listen_on(listen, limits)
     bound = [sock.getsockname()[:2] for sock in sockets]

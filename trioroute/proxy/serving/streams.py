@@ -28,6 +28,7 @@ from priority.priority import MissingStreamError
 from trioroute.proxy.serving import peer_settings, refusing
 from trioroute.proxy.serving.http2_state import ClientLeaves, Http2State, Malformed
 from trioroute.proxy.serving.hub import Headers, Hub
+from trioroute.proxy.serving.parser import KnownHead
 from trioroute.proxy.serving.parting import Parting
 from trioroute.proxy.serving.refusal import Refusal, invalid
 
@@ -155,7 +156,8 @@ class Streams(H2Protocol):
     def _turn_down(self, stream_id: int, refusal: Refusal, head: Headers) -> None:
         """Answer a request that gets no further; what still comes of it is passed over."""
         self._hub.refused(refusal.code)
-        told = self._hub.addressed(refusal, head)
+        path = next((value for name, value in head if name == b":path"), b"")
+        told = self._hub.addressed(refusal, KnownHead(path.partition(b"?")[0], head))
         date = (b"date", self._hub.date_line[6:].strip())
         headers = [(b":status", b"%d" % told.status), *told.headers(), date]
         self.connection.send_headers(stream_id, headers)
