@@ -140,6 +140,20 @@ def test_whole_answers_among_streams_are_no_slow_first_bytes() -> None:
     assert told_of(rig).slow == ()
 
 
+def test_one_that_is_slow_before_the_first_byte_only_is_told_by_its_delayed_requests() -> None:
+    """A cold cache looks the same in the log: it is not called slow."""
+    rig = Rig().live("a", "b")
+    for place in range(280):
+        slow = 120 <= place < 160
+        rig.pass_s(0.5)
+        for flown in (rig.go(), rig.go()):
+            first_ms = 1200 if slow and flown.replica == "b" else 200
+            rig.finish(flown, ttfb_ms=first_ms, duration_ms=first_ms + 1000, completion_tokens=100)
+    told = told_of(rig)
+    assert told.slow == ()
+    assert [(one.replica, one.requests) for one in told.delayed] == [("b", 40)]
+
+
 def test_times_are_told_by_replica() -> None:
     rig = Rig().live("a", "b")
     used(rig, 10, 4)
