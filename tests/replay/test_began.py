@@ -4,6 +4,7 @@ import pytest
 
 from tests.replay.rig import store_of
 from tests.replay.test_incident import whole
+from tests.replay.test_incident_phases import seconds
 from tests.rig import Flown, Rig, settings
 from trioroute.replay.incident.told import FirstCause
 from trioroute.replay.read import Source
@@ -75,3 +76,24 @@ def test_a_stream_that_fell_silent_alone_does_not_say_that_its_replica_did() -> 
     cause, frozen_ms, _ = in_the_middle(answers=True)
     assert cause.at_ms == frozen_ms + 30_000
     assert "was silent from" not in cause.text
+
+
+def test_the_silence_is_no_normal_phase() -> None:
+    """Two streams freeze 2 s after their first byte; the second of them to be given up ejects."""
+    given = settings(eject={"request_failures": 2}, timeouts={"idle_ms": 30_000})
+    rig = Rig(given).live("a")
+    rig.finish(rig.go())
+    rig.pass_s(3)
+    running = [rig.go(), rig.go()]
+    rig.live("b")
+    rig.pass_s(3)
+    for _ in range(30):
+        rig.pass_s(1).scrape(a=(0, 0), b=(0, 0))
+    for flown in running:
+        rig.finish(flown, "idle_timeout", blame="replica", ttfb_ms=1000, duration_ms=33_000)
+        rig.pass_s(1)
+    assert rig.standing("a") == "EJECTED"
+    told = whole(Source(store_of(rig.log.entries)))
+    assert seconds(told.phases)[:2] == [("normal", 0, 6), ("eject", 6, 37)]
+    assert told.phases[1].why.startswith("a was silent from ")
+    assert "; a in trouble, then ejected" in told.phases[1].why

@@ -22,6 +22,7 @@ from trioroute.replay.incident.prevention import prevented
 from trioroute.replay.incident.requests import Requests
 from trioroute.replay.incident.router import Router
 from trioroute.replay.incident.running import release_before, running_of
+from trioroute.replay.incident.silence import ByRouter, with_silence
 from trioroute.replay.incident.steps import STEPS
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Hit, Incident, RouterSeen, TimeStep
@@ -203,12 +204,14 @@ class _Walk:
         self.traffic.finish()
         self.delays.finish()
         traffic, story = self.traffic, self.story
-        by_router = {stream: router.finish(to_ms) for stream, router in self.routers.items()}
-        phases = [phase for each in by_router.values() for phase in each]
+        by_router: ByRouter = {name: one.finish(to_ms) for name, one in self.routers.items()}
         hit = hit_of(traffic.groups, self.delays.usuals)
         total = _total(hit)
-        lost = traffic.limbo.first()
-        cause = story.causes.told(traffic.hurt.toll, self.delays.toll, lost=lost) or story.down
+        tolls, lost = (traffic.hurt.toll, self.delays.toll), traffic.limbo.first()
+        cause = story.causes.told(*tolls, lost=lost) or story.down
+        dated = None if cause is None else began(self.source, cause)
+        by_router = with_silence(by_router, cause, dated)
+        phases = [phase for each in by_router.values() for phase in each]
         harms = list(story.rules.harms.by_kind.values())
         prevents = prevented(self.source, harms, cause, until, traffic)
         return Incident(
@@ -219,7 +222,7 @@ class _Walk:
             sentence=_sentence(total, len(phases)),
             routers=tuple(_seen(router) for router in self.routers.values()),
             phases=tuple(sorted(phases, key=lambda one: one.from_ms)),
-            first_cause=None if cause is None else began(self.source, cause),
+            first_cause=dated,
             changes=tuple(story.causes.changes),
             total=total,
             hit=tuple(hit),
