@@ -15,7 +15,7 @@ from tests.replay.rig import written_log
 from tests.replay.test_command import data, run
 from tests.rig import Flown, Rig
 from trioroute.replay.clock import span, utc_iso
-from trioroute.replay.incident import Incident, tell_incident
+from trioroute.replay.incident import Incident, delays, tell_incident
 from trioroute.replay.incident.glossary import WORDS
 from trioroute.replay.incident.page import page_of
 from trioroute.replay.incident.present import markdown_of
@@ -255,3 +255,17 @@ def test_delays_are_those_that_the_rows_tell() -> None:
     assert sum(one.requests for one in told.delayed) == len(listed)
     assert len(late) > 3
     assert {one.request_id for one in told.latest} <= listed
+
+
+def test_a_first_attempt_that_was_just_read_is_not_looked_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A row's look-up takes as long as counting a hundred; after an outage there are thousands."""
+    rig = usual_day()
+    flown = rig.pass_s(1).go()
+    rig.pass_s(5).fail(flown, status=502)
+    again = rig.retry(flown)
+    assert isinstance(again, Flown)
+    answer(rig, again, 50)
+    monkeypatch.setattr(delays, "sent_kept", None)
+    assert names(tell_incident(source_of_rig(rig), 1, rig.at_ms)) == {"q101": 5050}

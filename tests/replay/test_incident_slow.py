@@ -7,8 +7,18 @@ from tests.replay.prevented import told_of
 from tests.replay.rig import source_of
 from tests.rig import Flown, Rig
 from trioroute.replay.incident import Incident, tell_incident
+from trioroute.replay.incident.asked import Asked
+from trioroute.replay.incident.beside import (
+    Beside,
+    beside,
+    joined,
+    steps_later,
+    surely_not_later,
+    usual_of,
+)
 from trioroute.replay.incident.bins import BINS_MAX
 from trioroute.replay.incident.lines import blocks_of
+from trioroute.replay.incident.slow import SLOW_STEPS
 from trioroute.replay.incident.times import Times, bin_within, quantile_bin
 from trioroute.replay.replica import tell_replica
 
@@ -201,3 +211,33 @@ def test_a_quantile_of_bytes_is_that_of_counted_bins() -> None:
         bins = bytes(dice.randrange(most) for _ in range(dice.randint(1, 60)))
         for thousandths in (1, 250, 500, 750, 990, 1000):
             assert bin_within(bins, thousandths) == quantile_bin(Counter(bins), thousandths)
+
+
+def steps_of(dice: random.Random) -> list[Beside]:
+    """Four steps of time of replica "a", of two others, with a rare other kind of answer."""
+    steps = []
+    for number in range(4):
+        window = {(name, "m"): Asked() for name in "abc"}
+        for (name, _), asked in window.items():
+            for _ in range(dice.choice((1, 4, 20))):
+                kind = dice.choice((1, 1, 1, 10))
+                step = 100 + dice.randrange(30) + (dice.choice((0, 20)) if name == "a" else 0)
+                asked.cells.extend((0, 5, 500, kind << 8 | step, 6, 0, 1))
+        steps.append(beside(number, window)["a", "m"])
+    return steps
+
+
+def test_what_one_kind_of_answers_shows_is_what_all_of_them_show() -> None:
+    dice, sure, slow = random.Random(3), 0, 0
+    for _ in range(400):
+        steps = steps_of(dice)
+        mine, others = joined(steps)
+        usual = usual_of(mine, others)
+        later = None if usual is None else steps_later(mine, others, usual)
+        slow += later is not None and later >= SLOW_STEPS
+        if surely_not_later(steps, SLOW_STEPS):
+            sure += 1
+            assert usual is not None
+            assert later is None or later < SLOW_STEPS
+    assert sure > 100
+    assert slow > 10

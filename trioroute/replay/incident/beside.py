@@ -1,19 +1,17 @@
 """The paces of a replica's answers beside those of like answers of the rest of its pool."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from trioroute.replay.incident.times import Few, Paced, bin_within
-from trioroute.replay.pace import is_stream, parted
+import attrs
+
+from trioroute.replay.incident.asked import Asked, Kind, Paced
+from trioroute.replay.incident.times import bin_within, count_up_to
 
 ANSWERS_MIN, OTHERS_MIN, LIKE_MIN = 5, 10, 3
 """Fewer answers of the replica, fewer of the others that are like them, or fewer of one kind, do
 not say that it is slow."""
-
-Kind = tuple[int, int | None]
-"""Answers that are compared: the kind of pace, and of a whole one, which has the time to its first
-byte in it, the size of its prompt."""
 
 Paces = Mapping[Kind, bytes | bytearray]
 Usual = dict[Kind, int]
@@ -26,48 +24,65 @@ _SAME = 128
 """A pace less the usual one, where both are the same, as a byte."""
 
 
-def beside(window: Mapping[Served, Few]) -> Iterator[tuple[Served, Few, Paces, Paces]]:
-    """The paces of each in a step of time, and those of the others that served the same model."""
-    own = {served: _by_kind(few.paces) for served, few in window.items()}
-    pools = defaultdict[str | None, defaultdict[Kind, list[Served]]](lambda: defaultdict(list))
-    for served, paces in own.items():
-        for kind in paces:
-            pools[served[1]][kind].append(served)
-    whole = {
-        (model, kind): b"".join(own[one][kind] for one in who)
-        for model, kinds in pools.items()
-        for kind, who in kinds.items()
-    }
-    done = defaultdict[tuple[str | None, Kind], int](int)
-    for served, few in window.items():
-        others = dict[Kind, bytes]()
-        for kind in pools[served[1]]:
-            place, all_of_them = (served[1], kind), whole[served[1], kind]
-            begin, end = done[place], done[place] + len(own[served].get(kind, b""))
-            others[kind] = all_of_them[:begin] + all_of_them[end:]
-            done[place] = end
-        yield served, few, own[served], others
+@attrs.frozen
+class Beside:
+    """What was ``asked`` of a replica in a step of time, the paces of that, and those of its whole
+    ``pool``, of each kind its own from ``begins`` on."""
+
+    number: int
+    asked: Asked
+    mine: Paces
+    pool: Paces
+    begins: Mapping[Kind, int]
+
+    def others(self, kind: Kind) -> bytes:
+        """The paces of the rest of its pool."""
+        begin, whole = self.begins.get(kind, 0), self.pool.get(kind, b"")
+        return bytes(whole[:begin] + whole[begin + len(self.mine.get(kind, b"")) :])
+
+    def count_others(self, kind: Kind) -> int:
+        return len(self.pool.get(kind, b"")) - len(self.mine.get(kind, b""))
 
 
-def _by_kind(paces: list[Paced]) -> dict[Kind, bytearray]:
-    found = defaultdict[Kind, bytearray](bytearray)
-    for pace, size, _, _ in paces:
-        kind, step = _kind_of(pace, size)
-        found[kind].append(step)
+def beside(number: int, window: Mapping[Served, Asked]) -> dict[Served, Beside]:
+    """Each replica in a step of time. A pool are those that served the same model."""
+    pools = defaultdict[str | None, defaultdict[Kind, bytearray]](lambda: defaultdict(bytearray))
+    found = dict[Served, Beside]()
+    for served, asked in window.items():
+        mine, pool, begins = asked.by_kind(), pools[served[1]], dict[Kind, int]()
+        for kind, paces in mine.items():
+            begins[kind] = len(pool[kind])
+            pool[kind] += paces
+        found[served] = Beside(number, asked, mine, pool, begins)
     return found
 
 
-@lru_cache(maxsize=1 << 13)
-def _kind_of(pace: int, size: int | None) -> tuple[Kind, int]:
-    """Remembered, for every answer of a span is asked and few of them differ."""
-    kind, step = parted(pace)
-    return (kind, None if is_stream(kind) else size), step
+def joined(steps: Sequence[Beside]) -> tuple[dict[Kind, bytes], dict[Kind, bytes]]:
+    """The paces of a replica in several steps of time, and those of the others that are like
+    them."""
+    kinds = {kind for one in steps for kind in one.mine}
+    mine = {kind: b"".join(one.mine.get(kind, b"") for one in steps) for kind in kinds}
+    return mine, {kind: b"".join(one.others(kind) for one in steps) for kind in kinds}
 
 
-def joined(paces: list[Paces]) -> dict[Kind, bytes]:
-    """Those of several steps of time."""
-    kinds = {kind for one in paces for kind in one}
-    return {kind: b"".join(one[kind] for one in paces if kind in one) for kind in kinds}
+def surely_not_later(steps: Sequence[Beside], by: int) -> bool:
+    """Whether the answers of its commonest kind show alone that the middle one of all is not so
+    many steps of a pace slower than usual: half of all are of that kind, and are not.
+
+    It is so nearly always, and asked in a tenth of the time that looking at all kinds takes.
+    """
+    commonest = max(steps[0].mine.items(), key=lambda one: len(one[1]), default=None)
+    if commonest is None:
+        return False
+    kind = commonest[0]
+    mine = b"".join(one.mine.get(kind, b"") for one in steps)
+    others = sum(one.count_others(kind) for one in steps)
+    half = -(-sum(map(len, (paces for one in steps for paces in one.mine.values()))) // 2)
+    if len(mine) < max(half, ANSWERS_MIN) or others < max(OTHERS_MIN, LIKE_MIN):
+        return False
+    least = sorted(mine)[half - 1] - by
+    pool = b"".join(one.pool.get(kind, b"") for one in steps)
+    return count_up_to(least, pool) - count_up_to(least, mine) < -(-others // 2)
 
 
 def usual_of(mine: Paces, others: Paces) -> Usual | None:
@@ -91,8 +106,7 @@ def steps_later(mine: Paces, others: Paces, usual: Usual) -> int | None:
 
 def later_than_usual(one: Paced, usual: Usual) -> int | None:
     """The same of one answer; None where nothing says what is usual for it."""
-    kind, step = _kind_of(one[0], one[1])
-    return step - usual[kind] if kind in usual else None
+    return one.step - usual[one.kind] if one.kind in usual else None
 
 
 def _less(paces: Paces, usual: Usual) -> bytes:

@@ -1,5 +1,7 @@
 """Bins of times: so many that a quantile is exact to an eighth, and never more."""
 
+from collections.abc import Sequence
+
 BINS_MAX = 256
 """Each one's number is a byte."""
 
@@ -25,5 +27,15 @@ def top_of(place: int) -> int:
     return edge_of(place + 1) - 1
 
 
-BINS = tuple(bin_of(ms) for ms in range(4096))
-"""The bins of most times, made once."""
+def bins_of(times: Sequence[int]) -> bytes:
+    """The bins of many times."""
+    if times and min(times) >= 0:
+        try:
+            return bytes(map(_BINS.__getitem__, times))
+        except IndexError:
+            pass  # some are longer than what is in the table
+    return bytes(map(bin_of, times))
+
+
+_BINS = b"".join(bytes([at]) * (edge_of(at + 1) - edge_of(at)) for at in range(bin_of(1 << 17)))
+"""The bins of all times up to two minutes, made once."""

@@ -4,9 +4,9 @@ Whether one was is asked once, as its answer ends, in whichever phase (``triorou
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -14,7 +14,7 @@ from trioroute.replay.incident.limbo import Place
 from trioroute.replay.incident.told import Delayed, Late, Phase
 from trioroute.replay.incident.toll import Toll
 from trioroute.replay.kept import sent_kept
-from trioroute.replay.plain import UNKNOWN, Ends, Flight, Who
+from trioroute.replay.plain import UNKNOWN, Dispatches, Ends, Flight, Run, Who
 from trioroute.replay.read import Source, decision_name
 from trioroute.replay.requested import Delay
 from trioroute.replay.usual import Usuals
@@ -24,6 +24,10 @@ TIMES_MAX = 1_000_000
 
 LOOKS_MAX = 20_000
 """Requests of several attempts whose first one is looked up."""
+
+RUNS_KEPT = 128
+"""Runs whose dispatches are at hand, those of some minutes: to look a row up takes as long as it
+takes to count a hundred others."""
 
 WORST_EACH, WORST_MAX = 3, 10
 """Names of a row, and of the span."""
@@ -67,12 +71,18 @@ class Delays:
     count: int = 0
     looks: int = 0
     standstills: dict[str, deque[tuple[int, int]]] = attrs.field(factory=dict)
+    runs: deque[tuple[str, Dispatches]] = attrs.field(factory=lambda: deque(maxlen=RUNS_KEPT))
     unsettled: deque[tuple[int, Place, _Where, str, int, Delay]] = attrs.field(factory=deque)
 
     def stood(self, stream: str, from_ms: int, to_ms: int) -> None:
         """A router did nothing then."""
         known = self.standstills.setdefault(stream, deque(maxlen=STOOD_MAX))
         known.append((from_ms, to_ms))
+
+    def began(self, run: Run) -> None:
+        """First dispatches, one of which may be the first attempt of a request that is delayed."""
+        if run.begun.numbers:
+            self.runs.append((run.stream, run.begun))
 
     def sent(self, place: Place, waited_ms: int, earlier: tuple[int, ...]) -> None:
         if waited_ms or earlier:
@@ -82,19 +92,22 @@ class Delays:
         """It failed, or its first byte is not told."""
         self.before.pop(place, None)
 
-    def late_in(self, stream: str, found: Iterable[Flight | None], ended: Ends) -> list[Who]:
+    def late_in(self, stream: str, found: Sequence[Flight | None], ended: Ends) -> list[Who]:
         """Whose requests were delayed, of good answers with what ``found`` says of each."""
         least_ms, before, whose = self.usuals.least_ms, self.before, list[Who]()
         numbers, ttfbs = ended.dispatches, ended.ttfb
         if not before and max(ttfbs, default=0) < least_ms:
             return whose
-        rows = zip(found, ended.times, numbers, ttfbs, ended.took, strict=True)
-        for flight, at_ms, number, ttfb_ms, took_ms in rows:
-            if flight is None or (ttfb_ms < least_ms and (stream, number) not in before):
+        rows = zip(numbers, ttfbs, strict=True)
+        for at in [
+            at for at, (no, ms) in enumerate(rows) if ms >= least_ms or (stream, no) in before
+        ]:
+            flight, place = found[at], (stream, numbers[at])
+            if flight is None:
                 continue
-            if ttfb_ms == UNKNOWN:
-                self.forget((stream, number))
-            elif self.ended((stream, number), flight, at_ms, ttfb_ms, took_ms):
+            if ttfbs[at] == UNKNOWN:
+                self.forget(place)
+            elif self.ended(place, flight, ended.times[at], ttfbs[at], ended.took[at]):
                 whose.append(flight[0][1])
         return whose
 
@@ -137,11 +150,22 @@ class Delays:
         if before.first is None or self.looks >= LOOKS_MAX:
             return sent_ms - before.waited_ms
         self.looks += 1
-        first = sent_kept(self.source, (stream, before.first))
-        if first is None:
+        first_ms = self._first_ms(stream, before.first)
+        if first_ms is None:
             return sent_ms - before.waited_ms
-        first_ms, event = first
-        return min(first_ms - event.waited_ms, sent_ms - before.waited_ms)
+        return min(first_ms, sent_ms - before.waited_ms)
+
+    def _first_ms(self, stream: str, number: int) -> int | None:
+        """When the request of a first attempt came."""
+        for router, begun in reversed(self.runs):
+            numbers = begun.numbers
+            if router == stream and numbers[0] <= number <= numbers[-1]:
+                at = bisect_left(numbers, number)
+                if numbers[at] == number:
+                    return begun.times[at]  # of those in a run none had stood in line
+                break
+        first = sent_kept(self.source, (stream, number))
+        return None if first is None else first[0] - first[1].waited_ms
 
     def _keep(self, where: _Where, late: Late) -> None:
         self.count += 1

@@ -6,25 +6,27 @@ prompts that a replica knows come many times sooner than others.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
+from trioroute.replay.incident.asked import NO_SIZE, Asked
 from trioroute.replay.incident.beside import (
-    Paces,
+    Beside,
     Served,
     Usual,
     beside,
     joined,
     later_than_usual,
     steps_later,
+    surely_not_later,
     usual_of,
 )
-from trioroute.replay.incident.bins import BINS, bin_of
-from trioroute.replay.incident.times import NONE, Few, Slowest, Times, quantile_bin, quantile_ms
+from trioroute.replay.incident.bins import bin_of
+from trioroute.replay.incident.times import Times, quantile_bin, quantile_ms
 from trioroute.replay.incident.told import Slow
-from trioroute.replay.pace import NO_PACE, times_of
-from trioroute.replay.plain import UNKNOWN, Flight
+from trioroute.replay.pace import times_of
+from trioroute.replay.plain import Flight
 from trioroute.replay.read import decision_name
 from trioroute.replay.told import ReplicaTimes
 
@@ -59,16 +61,6 @@ Answer = tuple[Flight | None, int, int, int, int, int]
 the milliseconds to its first byte (UNKNOWN: not told) and in all, and its pace."""
 
 
-@attrs.frozen
-class _Step:
-    """``mine`` and ``others`` are the paces of answers that were asked for in it."""
-
-    number: int
-    few: Few
-    mine: Paces
-    others: Paces
-
-
 @attrs.define
 class _Stretch:
     """``from_ms`` is when the first slow answer was asked for, ``to_ms`` when the last one ended;
@@ -82,17 +74,18 @@ class _Stretch:
     took: Counter[int] = attrs.field(factory=Counter)
     later: Counter[int] = attrs.field(factory=Counter)
     others: int = 0
-    slowest: Slowest = NONE
+    slowest: tuple[int, str, int] = (-1, "", 0)
 
-    def count(self, step: _Step, usual: Usual) -> None:
+    def count(self, step: Beside, usual: Usual, routers: Sequence[str]) -> None:
         self.last = step.number
-        self.others += sum(len(step.others.get(kind, b"")) for kind in usual)
-        self.slowest = max(self.slowest, step.few.slowest)
-        for one in step.few.paces:
+        self.others += sum(map(step.count_others, usual))
+        took_ms, router, dispatch = step.asked.longest()
+        self.slowest = max(self.slowest, (took_ms, routers[router], dispatch))
+        for one in step.asked.paced():
             later = later_than_usual(one, usual)
             if later is not None:
                 self.later[later] += 1
-                self.took[bin_of(one[3])] += 1
+                self.took[bin_of(one.took_ms)] += 1
 
 
 @attrs.define
@@ -100,41 +93,36 @@ class Speeds:
     """``windows`` are the steps that answers may still come for, by number."""
 
     from_ms: int
-    windows: dict[int, dict[Served, Few]] = attrs.field(factory=dict)
+    windows: dict[int, dict[Served, Asked]] = attrs.field(factory=dict)
     times: dict[str, Times] = attrs.field(factory=dict)
-    recent: dict[Served, deque[_Step]] = attrs.field(factory=dict)
+    recent: dict[Served, deque[Beside]] = attrs.field(factory=dict)
     stretches: list[_Stretch] = attrs.field(factory=list)
+    routers: list[str] = attrs.field(factory=list)
     judged: int = -(10**9)
 
     def take(self, stream: str, answers: Iterable[Answer]) -> None:
-        """Good answers of one router."""
-        windows = self.windows
+        """Good answers of one router, each put into its step: a million in an hour."""
+        if stream not in self.routers:
+            self.routers.append(stream)
+        router, windows = self.routers.index(stream), self.windows
         for flight, at_ms, dispatch, ttfb_ms, took_ms, pace in answers:
             if flight is None:
                 continue
             (replica, who, _, size), _ = flight
-            served = (replica, who[0])
             number = (at_ms - took_ms) // WINDOW_MS
             window = windows.get(number)
             if window is None:
                 if number <= self.judged:
-                    known = None if ttfb_ms == UNKNOWN else ttfb_ms
-                    self._total(replica).take(known, took_ms)
+                    self._total(replica).add((ttfb_ms,), (took_ms,))
                     continue
                 self._judge_before(at_ms)
                 window = windows[number] = {}
-            few = window.get(served)
-            if few is None:
-                few = window[served] = Few()
-            few.took.append(BINS[took_ms] if 0 <= took_ms < len(BINS) else bin_of(took_ms))
-            if ttfb_ms != UNKNOWN:
-                few.ttfb.append(BINS[ttfb_ms] if 0 <= ttfb_ms < len(BINS) else bin_of(ttfb_ms))
-                if ttfb_ms > few.latest_ms:
-                    few.latest_ms = ttfb_ms
-            if took_ms > few.slowest[0]:
-                few.slowest = (took_ms, stream, dispatch)
-            if pace != NO_PACE:
-                few.paces.append((pace, size, at_ms, took_ms))
+            served = (replica, who[0])
+            asked = window.get(served)
+            if asked is None:
+                asked = window[served] = Asked()
+            of = NO_SIZE if size is None else size
+            asked.cells.extend((at_ms, ttfb_ms, took_ms, pace, of, router, dispatch))
 
     def _judge_before(self, at_ms: int) -> None:
         """Judge the steps that no answer is waited for any more."""
@@ -145,24 +133,25 @@ class Speeds:
     def _judge(self, number: int) -> None:
         window = self.windows.pop(number)
         self.judged = max(self.judged, number)
-        for (replica, _), few in window.items():
-            self._total(replica).add(few)
-        for served, few, mine, others in beside(window):
+        for (replica, _), asked in window.items():
+            self._total(replica).add(asked.ttfb(), asked.took())
+        for served, step in beside(number, window).items():
             steps = self.recent.setdefault(served, deque(maxlen=TOGETHER_MAX))
-            steps.append(_Step(number, few, mine, others))
+            steps.append(step)
             self._weigh(served, steps)
 
-    def _weigh(self, served: Served, steps: deque[_Step]) -> None:
+    def _weigh(self, served: Served, steps: deque[Beside]) -> None:
         """Judge the last steps: as few of them as have enough answers."""
-        recent, last = list[_Step](), steps[-1].number
+        recent, last = list[Beside](), steps[-1].number
         for step in reversed(steps):
             if last - step.number >= TOGETHER_MAX:
                 return
             recent.append(step)
             if last - step.number + 1 < TOGETHER_MIN:
                 continue
-            mine = joined([one.mine for one in recent])
-            others = joined([one.others for one in recent])
+            if surely_not_later(recent, SLOW_STEPS):
+                return
+            mine, others = joined(recent)
             usual = usual_of(mine, others)
             if usual is None:
                 continue
@@ -171,23 +160,23 @@ class Speeds:
                 self._found(served, recent[::-1], usual)
             return
 
-    def _found(self, served: Served, steps: list[_Step], usual: Usual) -> None:
+    def _found(self, served: Served, steps: list[Beside], usual: Usual) -> None:
         """It was slow in these steps; what was not counted of them before is told."""
         slow = [
             one
             for step in steps
-            for one in step.few.paces
+            for one in step.asked.paced()
             if (later_than_usual(one, usual) or 0) >= SLOW_STEPS
         ]
-        took = sorted(took_ms for *_, took_ms in slow)[len(slow) // 2]
+        took = sorted(one.took_ms for one in slow)[len(slow) // 2]
         if took - took / times_of(SLOW_STEPS) < SLOWER_MS:
             return
-        from_ms = min(at_ms - took_ms for _, _, at_ms, took_ms in slow)
-        to_ms = max(at_ms for _, _, at_ms, _ in slow)
+        from_ms = min(one.ended_ms - one.took_ms for one in slow)
+        to_ms = max(one.ended_ms for one in slow)
         found = self._stretch(served, from_ms, to_ms)
         for step in steps:
             if found is not None and step.number > found.last:
-                found.count(step, usual)
+                found.count(step, usual, self.routers)
 
     def _stretch(self, served: Served, from_ms: int, to_ms: int) -> _Stretch | None:
         for one in reversed(self.stretches):

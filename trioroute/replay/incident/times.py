@@ -2,31 +2,13 @@
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
 
 import attrs
 
-from trioroute.replay.incident.bins import bin_of, top_of
+from trioroute.replay.incident.bins import bin_of, bins_of, top_of
+from trioroute.replay.plain import UNKNOWN
 from trioroute.replay.told import ReplicaTimes
-
-Slowest = tuple[int, str, int]
-"""How long the longest answer took, and its router and dispatch."""
-
-NONE: Slowest = (-1, "", 0)
-
-Paced = tuple[int, int | None, int, int]
-"""An answer with a pace: its pace, the size of its prompt, when it ended and how long it took."""
-
-
-@attrs.define
-class Few:
-    """Some good answers, the bins of their times one after the other: joined and looked through
-    in a tenth of the time that counters take."""
-
-    ttfb: bytearray = attrs.field(factory=bytearray)
-    took: bytearray = attrs.field(factory=bytearray)
-    paces: list[Paced] = attrs.field(factory=list)
-    latest_ms: int = -1
-    slowest: Slowest = NONE
 
 
 @attrs.define
@@ -46,11 +28,13 @@ class Times:
             self.ttfb[bin_of(ttfb_ms)] += 1
             self.latest_ms = max(self.latest_ms, ttfb_ms)
 
-    def add(self, few: Few) -> None:
-        self.ttfb.update(few.ttfb)
-        self.took.update(few.took)
-        self.latest_ms = max(self.latest_ms, few.latest_ms)
-        self.longest_ms = max(self.longest_ms, few.slowest[0])
+    def add(self, ttfb: Sequence[int], took: Sequence[int]) -> None:
+        """As ``take`` of each, in milliseconds; UNKNOWN: the first byte is not told."""
+        known = [ms for ms in ttfb if ms != UNKNOWN] if UNKNOWN in ttfb else ttfb
+        self.ttfb.update(bins_of(known))
+        self.took.update(bins_of(took))
+        self.latest_ms = max(self.latest_ms, max(known, default=-1))
+        self.longest_ms = max(self.longest_ms, max(took, default=-1))
 
     def told(self, replica: str) -> ReplicaTimes:
         return ReplicaTimes(
@@ -89,9 +73,12 @@ def bin_within(bins: bytes | bytearray, thousandths: int) -> int:
     rank = -(-len(bins) * thousandths // 1000)
     if 0 < rank <= len(bins) <= SORTED_MAX:
         return sorted(bins)[rank - 1]
-    return bisect_left(
-        range(256), rank, key=lambda at: len(bins) - len(bins.translate(None, _UP_TO[at]))
-    )
+    return bisect_left(range(256), rank, key=lambda at: count_up_to(at, bins))
+
+
+def count_up_to(most: int, bins: bytes | bytearray) -> int:
+    """How many are ``most`` or less."""
+    return len(bins) - len(bins.translate(None, _UP_TO[most])) if most >= 0 else 0
 
 
 _UP_TO = tuple(bytes(range(at + 1)) for at in range(256))

@@ -137,6 +137,7 @@ class _Walk:
     def take_part(self, part: Part) -> None:
         for row in part.rows:
             if isinstance(row, Run):
+                self.delays.began(row)
                 self._expected(row.stream, row.first, row.from_ms).take_run(row)
             elif isinstance(row, Record):
                 self.take(row)
