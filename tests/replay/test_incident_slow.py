@@ -10,6 +10,7 @@ from trioroute.replay.incident import Incident, tell_incident
 from trioroute.replay.incident.asked import Asked
 from trioroute.replay.incident.beside import (
     Beside,
+    Served,
     beside,
     joined,
     steps_later,
@@ -217,7 +218,7 @@ def steps_of(dice: random.Random) -> list[Beside]:
     """Four steps of time of replica "a", of two others, with a rare other kind of answer."""
     steps = []
     for number in range(4):
-        window = {(name, "m"): Asked() for name in "abc"}
+        window: dict[Served, Asked] = {(name, "m"): Asked() for name in "abc"}
         for (name, _), asked in window.items():
             for _ in range(dice.choice((1, 4, 20))):
                 kind = dice.choice((1, 1, 1, 10))
