@@ -104,10 +104,13 @@ class Asker:
 
 @asynccontextmanager
 async def asking(
-    server: Serving | Whole, window: int = HUGE, pair: Pair | None = None
+    server: Serving | Whole,
+    window: int = HUGE,
+    pair: Pair | None = None,
+    buffer: int = SMALL_BUFFER,
 ) -> AsyncIterator[Asker]:
     sock = trio.socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
     await sock.connect(("127.0.0.1", server.port))
     transport = trio.SocketStream(sock)
     try:

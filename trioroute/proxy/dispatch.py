@@ -18,7 +18,7 @@ from trioroute.proxy.headers import to_upstream
 from trioroute.proxy.passage import Chosen, Passage
 from trioroute.proxy.relay import Relay
 from trioroute.proxy.serving.asgi import BrokenEnding
-from trioroute.proxy.serving.hangup import client_gone
+from trioroute.proxy.serving.hangup import client_gone, client_stalled
 from trioroute.proxy.tap import aborted, error_in_events
 from trioroute.proxy.upstream.error import UpstreamError
 from trioroute.proxy.upstream.message import Answer, Outgoing
@@ -57,7 +57,7 @@ class AttemptRun(Attempt):
             if not ending.settled:
                 ending.cancelled(
                     client_gone=client_gone(self.passage.scope),
-                    stalled=desk.watch.over(self.watched) == "client_stall",
+                    stalled=client_stalled(self.passage.scope),
                 )
             desk.watch.close(self.watched)
             desk.end(ending)

@@ -45,8 +45,8 @@ class Ending:
     def cancelled(self, *, client_gone: bool, stalled: bool) -> None:
         """The task was cancelled before anything else was settled.
 
-        ``stalled``: the client had taken no byte for the whole limit. The server gives such a
-        client up too, and then it looks gone.
+        ``stalled``: it is gone because it had taken no byte for the whole limit. The kernel and
+        the server give such a client up too, each by its own clock.
         """
         if self.settled:
             return

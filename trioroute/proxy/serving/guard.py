@@ -45,9 +45,11 @@ class GuardedApp:
         app: ASGIApp,
         break_stream: Callable[[Send], Awaitable[None]],
         undelivered: Callable[[Send], bool],
+        stalled: Callable[[Send], bool],
     ) -> None:
         self._hub = hub
         self._undelivered = undelivered
+        self._stalled = stalled
         self._app = app
         self._break_stream = break_stream
         self._limit_s = hub.limits.client_stall_ms / 1000
@@ -150,6 +152,7 @@ class GuardedApp:
             pass
         if not session.complete or self._undelivered(session.raw_send):
             client.gone = True
+            client.stalled = client.stalled or self._stalled(session.raw_send)
             scope.cancel()
 
     async def _settle(
@@ -249,7 +252,7 @@ class GuardedExchange:
     def expire(self) -> None:
         """The client took nothing for too long: it counts as gone."""
         self.deadline = float("inf")
-        self.stalled = self.client.gone = True
+        self.stalled = self.client.stalled = self.client.gone = True
         if self.scope is not None:
             self.scope.cancel()
 

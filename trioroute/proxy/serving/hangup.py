@@ -17,9 +17,11 @@ EXTENSION = "trioroute.client"
 
 @attrs.define
 class Client:
-    """What the server knows about the client of a request. `gone` never goes back to False."""
+    """What the server knows about the client of a request. Neither goes back to False."""
 
     gone: bool = False
+    stalled: bool = False
+    """It is gone because it was given up: it took no byte for ``client_stall_ms``."""
 
 
 def client_gone(scope: Mapping[str, Any]) -> bool:
@@ -29,6 +31,12 @@ def client_gone(scope: Mapping[str, Any]) -> bool:
     """
     client = scope["extensions"].get(EXTENSION)
     return isinstance(client, Client) and client.gone
+
+
+def client_stalled(scope: Mapping[str, Any]) -> bool:
+    """Whether it is gone because it took nothing for too long, as server or kernel noticed."""
+    client = scope["extensions"].get(EXTENSION)
+    return isinstance(client, Client) and client.stalled
 
 
 class Watched(Protocol):

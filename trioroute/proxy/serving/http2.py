@@ -97,6 +97,7 @@ class Http2Connection:
             self._send,
             hub=self._hub,
             written=self._unsent.gone,
+            peer=self._wire.client,
         )
 
     async def _serve(self) -> None:

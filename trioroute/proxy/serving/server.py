@@ -17,7 +17,7 @@ from trioroute.proxy.serving.hub import Door, Headers, Hub, RefusalBody
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.seam import lean_worker
 from trioroute.proxy.serving.sockets import listen_on
-from trioroute.proxy.serving.stream_ends import break_stream, undelivered
+from trioroute.proxy.serving.stream_ends import break_stream, stalled, undelivered
 from trioroute.proxy.serving.tls import Renewable
 
 logger = logging.getLogger("trioroute.proxy")
@@ -58,7 +58,7 @@ async def serve_http(
     """
     config = _config(limits, tls)
     hub = Hub(limits, on_refusal, door, refusal_headers, refusal_body)
-    guarded = GuardedApp(hub, app, break_stream, undelivered)
+    guarded = GuardedApp(hub, app, break_stream, undelivered, stalled)
     sockets = await listen_on(listen, limits)
     bound = [sock.getsockname()[:2] for sock in sockets]
     serve = _worker(hub, app, guarded, config, sockets)

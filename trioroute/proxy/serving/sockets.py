@@ -50,8 +50,8 @@ def _bind(
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # Ends sends to a client that vanished or stopped reading, where hypercorn shields them
-        # from every cancellation (a shutdown would wait for that client).
+        # Gives up a client that vanished or stopped reading while bytes for it are in the kernel's
+        # buffer, which a stream of tokens does not fill in minutes (wire.py tells it by ETIMEDOUT).
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limits.client_stall_ms)
         # Finds a client that vanished without a word while its request runs.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -10,6 +10,7 @@ from h2.errors import ErrorCodes
 from hypercorn.protocol.http_stream import ASGIHTTPState
 
 from trioroute.proxy.serving.asgi import Send
+from trioroute.proxy.serving.hangup import Client
 
 logger = logging.getLogger("trioroute.proxy")
 
@@ -43,3 +44,10 @@ def undelivered(send: Send) -> bool:
     """Whether the end of a response, which was sent, waits in hypercorn for the client's window."""
     stream = getattr(send, "__self__", None)
     return getattr(stream, "state", None) is ASGIHTTPState.RESPONSE
+
+
+def stalled(send: Send) -> bool:
+    """Whether the connection of this response is over because its client took nothing."""
+    protocol = getattr(getattr(send, "__self__", None), "send", None)
+    client = getattr(getattr(protocol, "__self__", None), "peer", None)
+    return isinstance(client, Client) and client.stalled

@@ -26,6 +26,7 @@ from hypercorn.protocol.h2 import BUFFER_LOW_WATER, H2Protocol, StreamBuffer
 from priority.priority import MissingStreamError
 
 from trioroute.proxy.serving import peer_settings, refusing
+from trioroute.proxy.serving.hangup import Client
 from trioroute.proxy.serving.http2_state import ClientLeaves, Http2State, Malformed
 from trioroute.proxy.serving.hub import Headers, Hub
 from trioroute.proxy.serving.parser import KnownHead
@@ -58,11 +59,14 @@ class Streams(H2Protocol):
         *args: Any,  # noqa: ANN401 - hypercorn's own arguments
         hub: Hub,
         written: Callable[[], Awaitable[None]],
+        peer: Client,
     ) -> None:
         super().__init__(*args)
         self.connection = Http2State(self.connection.local_settings)
         peer_settings.bound(self.connection)
         self._hub = hub
+        self.peer = peer
+        """The client of all these streams, for who ends with the connection."""
         self._written = written
         self.parting = Parting(self.connection, self.send)
         self._in_step = False

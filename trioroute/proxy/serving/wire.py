@@ -5,6 +5,7 @@ a wrapper per call, which is a third of a small request's time; this class waits
 the kernel has nothing to give or no room to take.
 """
 
+import errno
 import fcntl
 import os
 import socket
@@ -24,7 +25,7 @@ CALLS_PER_CHECKPOINT = 16
 SHARE_BYTES = 32 * 1024
 """Of a body that is here already, taken for a call each: 512 KiB, up to 1 ms, before others run."""
 
-QUEUES = (termios.FIONREAD, termios.TIOCOUTQ)
+UNREAD, UNSENT = termios.FIONREAD, termios.TIOCOUTQ
 """Of a socket, as tcp(7) has them: SIOCINQ and SIOCOUTQ."""
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -67,9 +68,13 @@ class Wire:
         self._stall_s = client_stall_ms / 1000
         self._streak = 0
 
-    def hang_up(self) -> None:
-        """The client is gone: cancel the application that works for it, if any."""
+    def hang_up(self, error: OSError | None = None) -> None:
+        """The client is gone: cancel the application that works for it, if any.
+
+        ``error``: what a call said of the connection; without one the socket is asked.
+        """
         self.client.gone = True
+        self._note_stall(self._error() if error is None else error.errno)
         if self.scope is not None:
             self.scope.cancel()
 
@@ -78,9 +83,27 @@ class Wire:
         self.expired = True
         self.deadline = float("inf")
         if self.scope is not None:
+            self.client.stalled = True
             self.hang_up()
         else:
             trio.lowlevel.notify_closing(self.fd)
+
+    def _note_stall(self, code: int | None) -> None:
+        """Whether this error is the kernel's word that the client took nothing (tcp(7),
+        TCP_USER_TIMEOUT): its clock begins with the first byte that stays in its buffer, the one
+        of ``write_rest`` when the buffer is full.
+
+        ETIMEDOUT without such a byte is the keep-alive of a client that vanished.
+        """
+        if code == errno.ETIMEDOUT and self._unsent():
+            self.client.stalled = True
+
+    def _error(self) -> int:
+        """The socket's pending error, which is told once; 0: none."""
+        try:
+            return self.stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        except OSError:
+            return 0  # it is closed
 
     async def read_on(self, wanted: int) -> bytes:
         """As `read`, at least READ_BYTES at once and at most READ_ON_BYTES, of what has begun.
@@ -111,7 +134,8 @@ class Wire:
                 return os.read(self.fd, most)
             except BlockingIOError:
                 continue
-            except OSError:
+            except OSError as error:
+                self._note_stall(error.errno)
                 return b""
 
     def read_now(self) -> bytes:
@@ -144,8 +168,8 @@ class Wire:
             sent = os.write(self.fd, data) if data or not size else os.writev(self.fd, parts)
         except BlockingIOError:
             sent = 0
-        except OSError:
-            await self._lost()
+        except OSError as error:
+            await self._lost(error)
         if sent < size:
             await self.write_rest(memoryview(data or b"".join(parts))[sent:])
 
@@ -155,8 +179,8 @@ class Wire:
             sent = os.write(self.fd, data)
         except BlockingIOError:
             return data
-        except OSError:
-            self.hang_up()
+        except OSError as error:
+            self.hang_up(error)
             raise ClientGone from None
         return b"" if sent == len(data) else data[sent:]
 
@@ -172,14 +196,14 @@ class Wire:
                     rest = rest[os.write(self.fd, rest) :]
                 except BlockingIOError:
                     continue
-                except OSError:
-                    await self._lost()
+                except OSError as error:
+                    await self._lost(error)
             self.torn = False
         finally:
             self.deadline = float("inf")
 
-    async def _lost(self) -> None:
-        self.hang_up()
+    async def _lost(self, error: OSError) -> None:
+        self.hang_up(error)
         await trio.lowlevel.checkpoint()
         raise ClientGone
 
@@ -192,8 +216,15 @@ class Wire:
 
     def unsettled(self) -> bool:
         """Whether bytes wait in the kernel: unread ones here, or sent ones for the client's ack."""
+        return self._waits(UNREAD) or self._unsent()
+
+    def _unsent(self) -> bool:
+        """Whether the client has not acknowledged all; told of a connection that is over too."""
+        return self._waits(UNSENT)
+
+    def _waits(self, queue: int) -> bool:
         try:
-            return any(fcntl.ioctl(self.fd, queue, bytes(4)) != bytes(4) for queue in QUEUES)
+            return fcntl.ioctl(self.fd, queue, bytes(4)) != bytes(4)
         except OSError:
             return False
 
