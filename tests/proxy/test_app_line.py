@@ -187,6 +187,27 @@ async def test_who_waited_too_long_is_refused_and_was_never_dispatched() -> None
         assert 90 <= refused.waited_ms < 4000
 
 
+async def test_who_waits_when_the_grace_of_a_shutdown_is_over_is_refused_and_may_go_elsewhere() -> (
+    None
+):
+    """It never ran: an end without a word would not say so, nor would the log."""
+    slots = Slots()
+    async with whole(slots, admission={"max_in_flight": 1, "max_wait_ms": 60_000}) as rig:
+        async with trio.open_nursery() as nursery:
+            answers = await queue(rig, nursery, "123")
+            await eventually(slots.served(1))
+            assert rig.desk.end_grace() == 2
+            await eventually(lambda: len(answers) == 2)
+            slots.answer()
+        assert sorted(answer.status for answer in answers) == [200, 503, 503]
+        turned_away = next(answer for answer in answers if answer.status == 503)
+        assert turned_away.headers["retry-after"] == "1"
+        assert json.loads(turned_away.body)["error"]["code"] == "shutting_down"
+        refused = await rig.events(e.Refused)
+        assert [(one.code, one.waited_ms > 0) for one in refused] == [("shutting_down", True)] * 2
+        assert len(await rig.events(e.Dispatched)) == 1
+
+
 async def test_a_client_that_leaves_the_line_is_dropped_at_once_and_the_next_is_served() -> None:
     slots = Slots()
     async with whole(slots, eject=SHORT, probing={"max_in_flight": 1}) as rig:

@@ -100,6 +100,8 @@ class Desk:
     pump: Pump = attrs.field(init=False)
     gate: Gate = attrs.field(init=False)
     stopping: bool = False
+    grace_over: bool = False
+    """Nothing is begun any more, whoever has waited for it."""
     running: int = 0
     """Requests from before ``stopping``; the others are only told of it."""
     in_use: dict[str, int] = attrs.field(factory=dict)
@@ -131,11 +133,17 @@ class Desk:
 
     def turned_away(self, *, begun: bool) -> RouterError | None:
         """Why a request gets no replica now, or no further one where it has ``begun``."""
-        if self.stopping and not begun:
+        if self.grace_over or (self.stopping and not begun):
             return SHUTTING_DOWN
         if self.gate.stalled and self.settings.log.on_failure == "refuse":
             return LOG_STALLED
         return None
+
+    def end_grace(self) -> int:
+        """From now on nothing is begun. Returns how many that wait in line are told so."""
+        self.grace_over = True
+        self.line.call_all()
+        return len(self.line)
 
     def end(self, ending: Ending) -> None:
         """Log how a dispatch ended and give its weight back. Plain, so it works while cancelled."""

@@ -102,6 +102,12 @@ class Line:
         for line in self._lines.values():
             line.tickets[0].call.set()
 
+    def call_all(self) -> None:
+        """Call everybody: nobody is going to be served any more."""
+        for line in self._lines.values():
+            for ticket in line.tickets:
+                ticket.call.set()
+
     def _make_room(self, key: str, max_waiting: int) -> bool:
         """Turn the newest ticket of the key with most places away, if ``key`` has two fewer."""
         counts: dict[str, int] = {}

@@ -25,7 +25,7 @@ from trioroute.policy.weigh import weight_m
 from trioroute.proxy.alias import PIECE_BYTES, Span, pieces_with_model
 from trioroute.proxy.bodies.facts import Facts, Nameless
 from trioroute.proxy.body import UnusableBody, plain_body
-from trioroute.proxy.desk import Desk
+from trioroute.proxy.desk import SHUTTING_DOWN, Desk
 from trioroute.proxy.errors import RouterError
 from trioroute.proxy.headers import RawHeaders, header_value
 from trioroute.proxy.heartbeat import Heartbeat
@@ -159,6 +159,9 @@ class Passage:
                         self.waited_ms = max(0, self.desk.now_ms() - joined_ms)
                         if ticket.turned_away:
                             break
+                        if self.desk.grace_over:
+                            self.log_refusal("shutting_down")
+                            return SHUTTING_DOWN
                         decided = self._decide()
                         if decided is not None:
                             return decided
