@@ -9,7 +9,7 @@ read body -> profile -> handle(Arrive) -> Dispatched | Refused | wait in line
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import attrs
@@ -157,11 +157,8 @@ class Passage:
                     while True:
                         await line.called(ticket)
                         self.waited_ms = max(0, self.desk.now_ms() - joined_ms)
-                        if ticket.turned_away:
+                        if ticket.turned_away or self.desk.grace_over:
                             break
-                        if self.desk.grace_over:
-                            self.log_refusal("shutting_down")
-                            return SHUTTING_DOWN
                         decided = self._decide()
                         if decided is not None:
                             return decided
@@ -170,8 +167,9 @@ class Passage:
             finally:
                 line.leave(ticket)
             self.waited_ms = max(0, self.desk.now_ms() - joined_ms)
-        self.log_refusal("overloaded")
-        return FULL
+        error = SHUTTING_DOWN if self.desk.grace_over else FULL
+        self.log_refusal(error.code)
+        return error
 
     def _claim(self, model: str) -> dict[str, Any]:
         """By what a place in the line is given: the key, and the weight of what it asks."""
@@ -275,18 +273,17 @@ class Passage:
 
     async def refuse(self, error: RouterError) -> None:
         """Log that this request is not dispatched (again), and answer it."""
-        code: Any = error.code
-        self.log_refusal(code)
+        self.log_refusal(error.code)
         await self.answer(error)
 
-    def log_refusal(self, code: RefusalCode) -> None:
+    def log_refusal(self, code: str) -> None:
         model = self.profile.model if self.profile is not None else None
         if model is not None and not self._known(model):
             model = None
         command = Refuse(
             at_ms=self.desk.now_ms(),
             request_id=self.request_id,
-            code=code,
+            code=cast("RefusalCode", code),
             model=model,
             key=self.key_name,
             waited_ms=self.waited_ms,
