@@ -31,6 +31,12 @@ class Even:
     version: int
     rows: Sequence[Inner]
 
+    def record(self, at: int) -> Record:
+        """The row at a place among ``rows``, without its ``seen`` and ``chain``."""
+        kind, schema, at_ms, body = self.rows[at]
+        seq, version = self.seq + at, self.version + at
+        return Record(seq, self.stream, version, kind, schema, at_ms, 0, body, b"")
+
 
 def even(rows: Iterable[Bare]) -> Iterator[Even]:
     """The same rows in the same order."""
@@ -66,8 +72,9 @@ def _follows(page: Even, last: Even) -> bool:
 
 
 def read_even(reader: SqliteReader, after: int, limit: int) -> Even | None:
-    """The ``limit`` rows behind row ``after``, in two thirds of the time of ``read_bare``; None
-    where they do not follow each other in one stream, or ``read`` is to be asked.
+    """The ``limit`` rows behind row ``after``, in two thirds of the time of ``read_bare``, fewer
+    where a segment ends; None where they do not follow each other in one stream, or ``read`` is to
+    be asked.
 
     Raises StoreFailed, StoreClosed.
     """
@@ -79,17 +86,12 @@ def read_even(reader: SqliteReader, after: int, limit: int) -> Even | None:
     return Even(stream, after + 1, version, rows) if rows else None
 
 
-Of = tuple[str | None, int, str, int, int, bytes]
-"""A row's stream, None where it is the one that was asked for, version, kind, schema, at_ms and
-body."""
-
-
-def read_of(reader: LogReader, stream: str, after: int, limit: int) -> Sequence[Of]:
-    """The rows that follow row ``after`` without a gap, for who folds ``stream``; where it can, in
-    less time than ``reader.read``. Raises what the reader raises."""
-    if isinstance(reader, SqliteReader) and (rows := reader.read_of(stream, after, limit)):
-        return rows
-    return [
-        (None if r.stream == stream else r.stream, r.version, r.kind, r.schema, r.at_ms, r.body)
-        for r in reader.read(after, limit)
-    ]
+def even_pages(reader: LogReader, after: int, limit: int) -> list[Even]:
+    """The rows that follow row ``after``, ``limit`` at most and in the fastest way there is; empty
+    at the end of the log. Raises what the reader raises."""
+    if isinstance(reader, SqliteReader):
+        if (page := read_even(reader, after, limit)) is not None:
+            return [page]
+        if rows := reader.read_bare(after, limit):
+            return list(even(rows))
+    return list(even(map(bare, reader.read(after, limit))))

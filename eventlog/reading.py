@@ -99,14 +99,8 @@ class SqliteReader:
 
     def read_even(self, stream: str, version: int, after: int, limit: int) -> list[tuple[Any, ...]]:
         """As ``read_bare`` where the rows are those behind ``version`` in ``stream``, else empty:
-        each row as kind, schema, at_ms and body."""
-        rows = self._in_one(after, limit, lambda one: one.read_even(stream, version, after, limit))
-        return rows if len(rows) == limit else []
-
-    def read_of(self, stream: str, after: int, limit: int = 1000) -> list[tuple[Any, ...]]:
-        """As ``read_bare``, for who folds ``stream``: each row as its stream, None where it is that
-        one, version, kind, schema, at_ms and body. Fewer than ``limit`` where a segment ends."""
-        return self._in_one(after, limit, lambda segment: segment.read_of(stream, after, limit))
+        each row as kind, schema, at_ms and body. Fewer than ``limit`` where a segment ends."""
+        return self._in_one(after, limit, lambda one: one.read_even(stream, version, after, limit))
 
     def _in_one(
         self, after: int, limit: int, read: Callable[[SegmentReader], list[_T]]

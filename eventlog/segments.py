@@ -34,10 +34,6 @@ READ_EVEN = (
     "SELECT kind, schema, at_ms, CAST(body AS BLOB) FROM events"
     " WHERE seq > ? AND seq <= ? AND +stream = ? AND version - seq = ? ORDER BY seq"
 )
-READ_OF = (
-    "SELECT NULLIF(stream, ?), version, kind, schema, at_ms, CAST(body AS BLOB) FROM events"
-    " WHERE seq > ? AND seq <= ? ORDER BY seq"
-)
 # The + keeps SQLite from an index that segments once had: it would sort all rows of the stream.
 READ_STREAM = f"SELECT {_COLUMNS} FROM events WHERE seq >= ? AND +stream = ? ORDER BY seq LIMIT ?"
 
@@ -133,14 +129,10 @@ class SegmentReader:
         return self._query(READ_BARE, after, limit)
 
     def read_even(self, stream: str, version: int, after: int, limit: int) -> list[tuple[Any, ...]]:
-        """Of the rows with ``after < seq <= after + limit``, those that are in their place where
-        row ``after`` is ``version`` of ``stream``: kind, schema, at_ms and body."""
-        return self._query(READ_EVEN, after, after + limit, stream, version - after)
-
-    def read_of(self, stream: str, after: int, limit: int) -> list[tuple[Any, ...]]:
-        """The rows with ``after < seq <= after + limit`` that there are, for who folds ``stream``;
-        none where one is missing."""
-        rows = self._query(READ_OF, stream, after, after + limit)
+        """The rows with ``after < seq <= after + limit`` that there are, each as kind, schema, at_ms
+        and body; none unless all are in their place where row ``after`` is ``version`` of
+        ``stream``."""
+        rows = self._query(READ_EVEN, after, after + limit, stream, version - after)
         if len(rows) < limit:
             head = self.head()
             if head is None or head.seq - after != len(rows):

@@ -8,13 +8,14 @@ from pathlib import Path
 import attrs
 
 from eventlog import LogDamaged, LogReader
-from eventlog.bare import read_of
+from eventlog.bare import Even, even_pages
 from eventlog.errors import cannot_write
 from eventlog.snapshots import BadSnapshot, Snapshots, Warn
 from trioroute.events import Gap, UnreadableEvent, decode
 from trioroute.policy.keys import HEX_KEY_BYTES, KEY_BYTES
-from trioroute.projections import State, apply
+from trioroute.projections import State
 from trioroute.projections.freeze import CannotThaw, thaw
+from trioroute.projections.rows import fold_rows
 from trioroute.rare_gc import rare_gc
 from trioroute.snapshot import FOLD, Progress, parse, unreadable
 
@@ -69,24 +70,32 @@ def recover(
     until = reader.head().seq
     progress(after, until)
     # By seq, in the order of the file: by stream, each row is looked up in an index.
-    while page := read_of(reader, stream, after, PAGE):
-        seq = after
-        after += len(page)
-        for other, version, kind, schema, at_ms, body in page:
-            seq += 1
-            if other is not None:
-                continue
-            if version != state.position + 1:
-                raise LogDamaged(stream, seq, f"gap before version {version}")
-            try:
-                event = decode(kind, schema, body)
-            except UnreadableEvent as error:
-                raise unreadable(stream, version, seq, error) from error
-            apply(state, version, at_ms, event)
-            if type(event) is Gap and event.state is not None:
-                lost = 0
+    while pages := even_pages(reader, after, PAGE):
+        for page in pages:
+            after += len(page.rows)
+            if page.stream == stream:
+                _fold(state, page)
+                if lost and _restates(page):
+                    lost = 0
         progress(after, until)
     return Recovered(state, snapshot, state.position - begun, lost)
+
+
+def _fold(state: State, page: Even) -> None:
+    if page.version != state.position + 1:
+        raise LogDamaged(page.stream, page.seq, f"gap before version {page.version}")
+    try:
+        fold_rows(state, page.rows)
+    except UnreadableEvent as error:
+        version = state.position + 1
+        seq = page.seq + version - page.version
+        raise unreadable(page.stream, version, seq, error) from error
+
+
+def _restates(page: Even) -> bool:
+    """Whether what was lost before is told again in it."""
+    gaps = [decode(kind, schema, body) for kind, schema, _, body in page.rows if kind == "Gap"]
+    return any(isinstance(gap, Gap) and gap.state is not None for gap in gaps)
 
 
 def _state_of(stream: str, payload: bytes) -> State:

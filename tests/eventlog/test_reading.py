@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from eventlog import Entry, Head, LogDamaged, Record, StoreClosed
-from eventlog.bare import Bare, Of, bare, even, joined, read_even, read_of
+from eventlog.bare import Bare, bare, even, even_pages, joined, read_even
 from eventlog.chain import verify_chain
 from eventlog.conformance import some_entries
 from eventlog.reading import MAX_OPEN
@@ -236,18 +236,20 @@ def test_a_reader_of_a_log_at_rest_sees_writers_that_come_and_those_that_came_an
         assert same_entries(reader.read(0, 5000), some_entries(2090))
 
 
-def folded(reader: SqliteReader, stream: str, limit: int) -> tuple[list[Of], str]:
-    """All rows as whoever folds ``stream`` gets them, and the damage that ended it."""
-    rows: list[Of] = []
+def folded(reader: SqliteReader, limit: int) -> tuple[list[Bare], str]:
+    """All rows as whoever folds them gets them, and the damage that ended it."""
+    rows: list[Bare] = []
     try:
-        while page := read_of(reader, stream, len(rows), limit):
-            rows += page
+        while pages := even_pages(reader, len(rows), limit):
+            for page in pages:
+                assert page.seq == len(rows) + 1
+                rows += [bare(page.record(at)) for at in range(len(page.rows))]
     except LogDamaged as damage:
         return rows, str(damage)
     return rows, ""
 
 
-def plainly(reader: SqliteReader, stream: str, limit: int) -> tuple[list[Of], str]:
+def plainly(reader: SqliteReader, limit: int) -> tuple[list[Bare], str]:
     """The same from whole rows."""
     rows: list[Record] = []
     told = ""
@@ -256,8 +258,7 @@ def plainly(reader: SqliteReader, stream: str, limit: int) -> tuple[list[Of], st
             rows += page
     except LogDamaged as damage:
         told = str(damage)
-    bare = [(r.stream, r.version, r.kind, r.schema, r.at_ms, r.body) for r in rows]
-    return [(None if row[0] == stream else row[0], *row[1:]) for row in bare], told
+    return list(map(bare, rows)), told
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 10, 1000])
@@ -273,8 +274,7 @@ def test_rows_to_fold_are_the_rows_that_are_read(
         if hole:
             delete(path, hole)
     with SqliteReader.open(tmp_path / "log") as reader:
-        for stream in ("a", "b", "c"):
-            assert folded(reader, stream, limit) == plainly(reader, stream, limit)
+        assert folded(reader, limit) == plainly(reader, limit)
 
 
 def evenly(reader: SqliteReader, limit: int, end: int) -> list[Bare]:
@@ -314,5 +314,7 @@ def test_rows_of_one_stream_are_read_as_rows_of_it(
         ]
         assert read_even(reader, 10, 4) is not None
         assert read_even(reader, 9, 2) is None  # of two streams
-        assert read_even(reader, 6, 2) is None  # of two segments
-        assert read_even(reader, 18, 3) is None  # there are two only
+        for after, limit, found in ((6, 2, 1), (18, 3, 2)):  # a segment ends there, and the log
+            page = read_even(reader, after, limit)
+            assert page is not None
+            assert len(page.rows) == found

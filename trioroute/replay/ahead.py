@@ -119,6 +119,7 @@ def read_part(source: Source, after: int, until: int) -> Part:
         last = min(after + PAGE, until)
         if reader is not None and (page := read_even(reader, after, last - after)) is not None:
             whole.append(page)
+            last = after + len(page.rows)
         elif reader is not None and (bare_rows := reader.read_bare(after, last - after)):
             whole += even(bare_rows)
         else:

@@ -2,14 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import attrs
 
-from eventlog.bare import Bare, bare
+from eventlog.bare import Even, even_pages
 from eventlog.errors import LogDamaged
-from eventlog.reading import SqliteReader
 from eventlog.record import Record
 from eventlog.snapshots import Snapshots, Warn
 from eventlog.store import LogReader
@@ -17,6 +16,7 @@ from eventlog.word_index import WordIndex
 from trioroute.events import Event, UnreadableEvent, decode
 from trioroute.events.codec import KINDS
 from trioroute.projections import State, apply
+from trioroute.projections.rows import fold_rows
 from trioroute.row_index import searched
 from trioroute.snapshot import LogFold, begin_fold, slow_fold
 
@@ -216,25 +216,22 @@ class Source:
         """Fold the rows with ``after < seq <= until`` into the pasts of their routers, or only
         those of one: as ``Past.fold`` of each, in less time. Raises CannotRead, and what the reader
         raises."""
-        while after < until and (page := self._bare(after, min(PAGE, until - after))):
-            for seq, of, version, kind, schema, at_ms, body in page:
-                if seq > until or stream not in (None, of):
-                    continue
-                past = pasts.get(of)
-                if past is None:
-                    past = pasts[of] = Past(of)
-                try:
-                    if version != past.state.position + 1:
-                        raise CannotRead(past.hole(version))
-                    apply(past.state, version, at_ms, decode(kind, schema, body))
-                except UnreadableEvent:  # said properly, or passed over
-                    record = Record(seq, of, version, kind, schema, at_ms, 0, body, b"")
-                    past.fold(record, self.event(record))
-            after = page[-1][0]
+        while after < until and (pages := even_pages(self.reader, after, min(PAGE, until - after))):
+            for page in pages:
+                after = page.seq + len(page.rows) - 1
+                if page.seq <= until and stream in (None, page.stream):
+                    self._fold(pasts.setdefault(page.stream, Past(page.stream)), page, until)
 
-    def _bare(self, after: int, limit: int) -> Sequence[Bare]:
-        rows = self.reader.read_bare(after, limit) if isinstance(self.reader, SqliteReader) else []
-        return rows or [bare(row) for row in self.reader.read(after, limit)]
+    def _fold(self, past: "Past", page: Even, until: int) -> None:
+        if page.version != past.state.position + 1:
+            raise CannotRead(past.hole(page.version))
+        rows = page.rows[: until - page.seq + 1]
+        while (done := past.state.position - page.version + 1) < len(rows):
+            try:
+                fold_rows(past.state, rows[done:])
+            except UnreadableEvent:  # said properly, or passed over
+                record = page.record(past.state.position - page.version + 1)
+                past.fold(record, self.event(record))
 
     def event(self, record: Record) -> Event | None:
         """The event of a row; None for one that this release does not know (lenient only).
