@@ -18,6 +18,9 @@ MAX_OPEN = 4
 MAX_BEGINS = 10_000
 """First versions remembered, one for each segment and stream that was asked for."""
 
+BARE_TYPES = (int, str, int, str, int, int, bytes)
+"""Of a row that is read bare: a damaged page can hold any other, and NULL."""
+
 _T = TypeVar("_T")
 
 
@@ -95,7 +98,7 @@ class SqliteReader:
         StoreClosed."""
         rows = self._in_one(after, limit, lambda segment: segment.read_bare(after, limit))
         whole = len(rows) == limit and rows[0][0] == after + 1 and rows[-1][0] == after + limit
-        return rows if whole else []
+        return rows if whole and all(tuple(map(type, row)) == BARE_TYPES for row in rows) else []
 
     def read_even(self, stream: str, version: int, after: int, limit: int) -> list[tuple[Any, ...]]:
         """As ``read_bare`` where the rows are those behind ``version`` in ``stream``, else empty:

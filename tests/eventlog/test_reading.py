@@ -318,3 +318,28 @@ def test_rows_of_one_stream_are_read_as_rows_of_it(
             page = read_even(reader, after, limit)
             assert page is not None
             assert len(page.rows) == found
+
+
+def test_no_page_that_damage_wrote_gives_a_row_of_another_type(tmp_path: Path) -> None:
+    directory = tmp_path / "log"
+    with closing(SqliteStore.open(directory, sync="normal")) as store:
+        store.append("a", some_entries(300), 0)
+    path = directory / "log-1.sqlite"
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[16:18], "big") // 4  # SQLite refuses a page that is zero as a whole
+    lacking = 0
+    for begin in range(4 * size, len(whole), size // 4):
+        path.write_bytes(whole[:begin] + bytes(size) + whole[begin + size :])
+        with closing(SqliteReader.open(directory)) as reader:
+            rows = 0
+            for after in range(0, 150, 10):
+                bare_rows = reader.read_bare(after, 150)
+                page = read_even(reader, after, 150)
+                rows += len(bare_rows)
+                inner = [(r[3], r[4], r[5], r[6]) for r in bare_rows] + list(
+                    page.rows if page else ()
+                )
+                assert all(tuple(map(type, row)) == (str, int, int, bytes) for row in inner)
+                assert all(type(version) is int for _, _, version, *_ in bare_rows)
+        lacking += rows < 15 * 150
+    assert lacking > 0
