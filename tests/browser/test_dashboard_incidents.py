@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -47,12 +48,30 @@ def test_a_router_that_stood_still_is_among_the_incidents(fleet: Fleet, page: Pa
     os.kill(router.popen.pid, signal.SIGSTOP)
     time.sleep(2)  # what is to be told: a scrape is due every 200 ms
     os.kill(router.popen.pid, signal.SIGCONT)
-    shows(page, "incidents", "the router stood still for 2.")
+    shows(page, "incidents", "the router stood still for ")
     page.open(router.admin)
-    shows(page, "incidents", "the router stood still for 2.")
+    shows(page, "incidents", "the router stood still for ")
     assert page.text("incidents").count("stood still") == 1
     picture(page, "standstill")
     assert page.problems == []
+
+
+def test_requests_that_the_router_died_under_count_as_failed(fleet: Fleet, page: Page) -> None:
+    router = fleet.router().ready()
+    for engine in fleet.engines:
+        engine.faults(freeze=True)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(asked_as, router, "order-3")
+        page.open(router.admin)
+        shows(page, "decisions", "running")
+        router.kill()
+        with pytest.raises(httpx.HTTPError):
+            asked.result()
+    router.start()
+    router.ready()
+    shows(page, "incidents", "router had died under 1 request")
+    shows(page, "decisions", "cut off: the router died")
+    page.wait("document.getElementById('failed').innerText === '1 (100 %)'")
 
 
 def test_a_log_that_takes_nothing_stands_above_all_and_is_told_why(

@@ -1,4 +1,4 @@
-"""What the stream of events tells beside them: changed settings, and a router that stood still."""
+"""What the stream of events tells beside them: changed settings."""
 
 from contextlib import aclosing
 from typing import Any
@@ -9,8 +9,8 @@ import trio
 from tests.observe.rig import Rig, reading
 from tests.observe.test_event_stream import blocks
 from trioroute.events import InForce
-from trioroute.observe.feed import MEMORY_EVENTS, Feed
-from trioroute.policy.commands import Configure, Drain, Leave, Start, Stop
+from trioroute.observe.feed import Feed
+from trioroute.policy.commands import Configure
 from trioroute.settings import with_changes
 
 
@@ -70,56 +70,3 @@ async def test_settings_before_what_was_read_are_looked_up(rig: Rig) -> None:
     (found,) = await told(feed, seen, "Configured")
     assert found["data"]["changed"] == ["eject.cooldown 30s -> 1m"]
     assert asked == [changed]
-
-
-async def standstills(rig: Rig) -> list[dict[str, int]]:
-    """Told to who asks for other kinds of events only."""
-    for _ in range(4):  # the last three are not committed
-        rig.scrape(a=reading())
-    found = await told(rig.feed(), 1, "Draining")
-    return [one["data"] for one in found if one.get("event") == "standstill"]
-
-
-def scrape_every(rig: Rig, pause_ms: int, times: int = 4) -> None:
-    for _ in range(times):
-        rig.now_ms += pause_ms
-        rig.scrape(a=reading())
-
-
-async def test_a_hole_that_scrapes_do_not_leave_is_told_as_a_standstill(rig: Rig) -> None:
-    rig.live("a")
-    scrape_every(rig, 3000)
-    from_ms = rig.now_ms
-    scrape_every(rig, 41_000, times=1)
-    scrape_every(rig, 3000)
-    assert await standstills(rig) == [{"from_ms": from_ms, "to_ms": from_ms + 41_000}]
-
-
-async def test_who_watches_is_told_a_standstill_with_the_event_that_ends_it(rig: Rig) -> None:
-    feed = rig.feed()
-    rig.live("a")
-    scrape_every(rig, 3000, times=MEMORY_EVENTS // 100)
-    from_ms = rig.now_ms
-    rig.now_ms += 41_000
-    drained = rig.handle(Drain, replica="a", on=True)
-    scrape_every(rig, 3000)
-    found = await told(feed, 0, "Draining")
-    assert [one.get("event") for one in found] == ["standstill", None]
-    assert [int(one["id"]) for one in found] == [drained - 1, drained]
-    assert found[0]["data"] == {"from_ms": from_ms, "to_ms": from_ms + 41_000}
-
-
-async def test_slow_scrapes_an_empty_fleet_and_a_restart_are_no_standstill(rig: Rig) -> None:
-    rig.handle(Configure, settings=with_changes(InForce(), {"scrape.interval": "40s"}))
-    rig.live("a")
-    scrape_every(rig, 41_000)
-    rig.handle(Configure, settings=InForce())
-    scrape_every(rig, 3000)
-    rig.handle(Stop, cause="SIGTERM")
-    rig.now_ms += 60_000
-    rig.handle(Start, router="r1", release="0", rules=1)
-    scrape_every(rig, 3000)
-    rig.handle(Leave, replica="a")
-    rig.now_ms += 60_000
-    rig.live("b")
-    assert await standstills(rig) == []

@@ -14,6 +14,7 @@ from eventlog.sqlite import SqliteStore
 from tests.replay.logs import played, source_of
 from tests.replay.rig import store_of
 from tests.replay.test_command import run
+from tests.small_disk import fill, mounted
 from trioroute.replay.incident import Incident, tell_incident
 from trioroute.replay.incident.lanes import DOWN
 from trioroute.replay.incident.lines import blocks_of
@@ -186,3 +187,21 @@ def test_wrong_questions_are_told_how(
     result = run(log, *arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert text in result.stderr
+
+
+def test_an_older_page_stays_where_the_disk_is_full(log: Path, tmp_path: Path) -> None:
+    with mounted(tmp_path / "small", 1 << 20) as place:
+        file = place / "incident.html"
+        file.write_text("an older page")
+        fill(place)
+        result = run(log, "--incident", "-1h", "--html", str(file))
+        assert result.exit_code == 2
+        assert "free room on its disk" in result.output
+        assert file.read_text() == "an older page"
+        assert sorted(one.name for one in place.iterdir()) == ["ballast", "incident.html"]
+
+
+def test_a_page_can_go_into_a_pipe(log: Path) -> None:
+    result = run(log, "--incident", "-1h", "--html", "/dev/null")
+    assert result.exit_code == 0
+    assert not Path("/dev/null").is_file()

@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
+from eventlog.errors import REMEDIES
 from eventlog.targets import refuse_the_log
+from eventlog.whole_file import write_whole
 from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, Asked
 from trioroute.cli.replay_source import CHECK_FAILED, failures, opened
 from trioroute.printable import printable
@@ -247,10 +249,15 @@ def _print(found: Answer, *, as_data: bool, markdown: bool) -> None:
 def _write(log: Path, file: Path, text: str) -> None:
     try:
         refuse_the_log(log, file)
-        file.write_text(text)
+        place = file.resolve()
+        if place.exists() and not place.is_file():  # /dev/stdout, a pipe
+            place.write_text(text)
+        else:
+            place.parent.stat()  # it is not made here
+            write_whole(place, text.encode())  # an older page stays where the disk is full
     except OSError as error:
+        remedy = REMEDIES.get(error.errno or 0, "give a file in a directory that exists")
         raise CannotRead(
-            f"--html {file}: cannot be written ({error.strerror}): give a file in a directory "
-            "that exists"
+            f"--html {file}: cannot be written ({error.strerror}): {remedy}"
         ) from error
     click.echo(f"wrote {file}", err=True)

@@ -31,7 +31,7 @@ SILENCE_S = 30.0
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 _REPLICA = ("Ejected", "Probing", "Live", "Draining", "ReplicaJoined", "ReplicaLeft")
-_ROUTER = ("Started", "Stopped", "Orphaned", "Configured", "Gap", "Refused")
+_ROUTER = ("Started", "Stopped", "Orphaned", "Configured", "Gap", "Refused", "StoodStill")
 _WANTED = ("Dispatched", "Released", "Failed", *_REPLICA, *_ROUTER)
 
 
@@ -138,6 +138,8 @@ def _words(kind: str, at_ms: int, body: dict[str, Any], changed: list[str] | Non
         return f"{plural(body['unlogged'], 'response')} went out unlogged"
     if kind == "Refused":
         return f"refused: {body['code']}"
+    if kind == "StoodStill":
+        return f"the router stood still for {body['for_ms'] / 1000:.1f} s"
     if kind == "Orphaned":
         return f"the router had died under {plural(len(body['dispatches']), 'request')}"
     if kind == "Configured" and changed:

@@ -17,7 +17,7 @@ import trio
 
 from trioroute.events import Configured, Event, encode, kind_of
 from trioroute.events.sections import InForce
-from trioroute.observe.between import Between, Comparing, Seen
+from trioroute.observe.between import Comparing, Seen
 from trioroute.observe.timings import LogView
 
 MEMORY_EVENTS = 4096
@@ -73,8 +73,7 @@ class Feed:
         """What comes after ``after``, for ever, as server-sent events; no ``kinds`` is all kinds.
 
         The event ``now`` divides what was there already from what is new, and says at what time
-        that began, of whatever kind its first event was; ``standstill`` comes before the first
-        event after the router stood still.
+        that began, of whatever kind its first event was.
 
         Closed with ``contextlib.aclosing``. Raises LogError when the past cannot be read.
         """
@@ -83,7 +82,7 @@ class Feed:
             after = 0
         silent_since = trio.current_time()
         caught_up = False
-        comparing = Comparing(self.settings, self.in_force_before)
+        comparing = Comparing(self.in_force_before)
         from_ms: int | None = None
         while True:
             found = await self._next(after, kinds, comparing)
@@ -154,23 +153,21 @@ def _page(events: Iterable[Seen], kinds: Collection[str], comparing: Comparing) 
             size += min(len(one.body), BODY_MAX)
             if wanted and (size > PAGE_BYTES or len(wanted) >= PAGE_EVENTS):
                 break
-        between = comparing.look(one)
-        if between.silent_from_ms:
-            wanted.append(_standstill(one, between.silent_from_ms))
+        changed = comparing.look(one)
         if is_wanted:
-            wanted.append(_line(one, between))
+            wanted.append(_line(one, changed))
         last = one.version
     return _Page(first, first_ms, last, wanted) if first else None
 
 
-def _line(one: Seen, between: Between) -> bytes:
+def _line(one: Seen, changed_keys: list[str] | None) -> bytes:
     """``data`` is one line: compact JSON holds no line break."""
     body = one.body
     if len(body) > BODY_MAX:
         body = orjson.dumps({"omitted_bytes": len(body)})
     changed = b""
-    if between.changed is not None:
-        changed = b',"changed":' + orjson.dumps(between.changed)
+    if changed_keys is not None:
+        changed = b',"changed":' + orjson.dumps(changed_keys)
     return b'id: %d\ndata: {"version":%d,"at_ms":%d,"kind":"%s","body":%s%s}\n\n' % (
         one.version,
         one.version,
@@ -179,12 +176,6 @@ def _line(one: Seen, between: Between) -> bytes:
         body,
         changed,
     )
-
-
-def _standstill(next_one: Seen, from_ms: int) -> bytes:
-    """Its id is the event before: who comes back with it misses nothing."""
-    told = b'{"from_ms":%d,"to_ms":%d}' % (from_ms, next_one.at_ms)
-    return b"event: standstill\nid: %d\ndata: %s\n\n" % (next_one.version - 1, told)
 
 
 def _now(last: int, from_ms: int) -> bytes:

@@ -15,6 +15,11 @@ const tell = (text, trouble) => {
   at("status").textContent = text;
   at("status").className = trouble ? "trouble" : "";
 };
+/* Its client's connection broke as the router died. */
+const cutOff = (atMs, dispatch) => {
+  countEnd(atMs, {outcome: "unknown"});
+  showEnd(dispatch, "cut off: the router died", false);
+};
 const take = ({version, at_ms: atMs, kind, body, changed}) => {
   newestMs = Math.max(newestMs, atMs);
   if (kind === "Refused") countRefusal(atMs);
@@ -33,6 +38,7 @@ const take = ({version, at_ms: atMs, kind, body, changed}) => {
   } else if (kind === "Rebound") {
     more("rebinds");
   } else if (kind in INCIDENTS) {
+    if (kind === "Orphaned") (body.dispatches || []).forEach(dispatch => cutOff(atMs, dispatch));
     showIncident(kind, atMs, body, changed);
   }
 };
@@ -62,11 +68,6 @@ const follow = position => {
     noIncidents();
     drawShares(newestMs);
     drawPace(newestMs);
-  });
-  opened.addEventListener("standstill", event => {
-    note(event);
-    const {kind, at_ms: atMs, body} = standstillOf(event);
-    showIncident(kind, atMs, body);
   });
   opened.addEventListener("gap", note);
   opened.addEventListener("reset", note);

@@ -24,12 +24,12 @@ const INCIDENTS = {
     + `${body.cause === "none" ? "" : ` (${body.cause})`}, number ${body.n}${whom(body)}`],
   Probing: body => ["PROBING", `${body.replica} is probed`],
   Live: body => ["LIVE", `${body.replica} is live`],
+  StoodStill: body => ["EJECTED", `the router stood still for ${duration(body.for_ms)}: `
+    + "nothing was scraped or answered (stopped, paused, swapping or without CPU)"],
   Refused: body => ["EJECTED", `refused${body.model ? " for " + body.model : ""}: ${refusal(body)}`],
 };
-/* What no event tells: a hole between two, and what /state says of the log. */
+/* What no event tells: what /state says of the log. */
 const BESIDE = {
-  standstill: body => ["EJECTED", `the router stood still for ${duration(body.to_ms - body.from_ms)}: `
-    + "nothing was scraped or answered (stopped, paused, swapping or without CPU)"],
   logFails: body => ["EJECTED", `the log takes nothing: ${body.why}`],
   logWritten: () => ["LIVE", "the log is written again"],
 };
@@ -49,11 +49,6 @@ const showIncident = (kind, atMs, body, changed) => {
   made.append(shown);
   last = {text, times: 1, shown};
   prepend(at("incidents"), made, INCIDENTS_MAX);
-};
-/* As the stream of events names it. */
-const standstillOf = event => {
-  const body = JSON.parse(event.data);
-  return {kind: "standstill", at_ms: body.from_ms, body};
 };
 /* Oldest first, all older than what is shown. */
 const showOlder = events => {

@@ -24,9 +24,6 @@ const lookBack = position => {
     if (Number(event.lastEventId) > position) done();
     else found.push(JSON.parse(event.data));
   };
-  opened.addEventListener("standstill", event => {
-    if (Number(event.lastEventId) < position) found.push(standstillOf(event));
-  });
   opened.addEventListener("now", done);
   opened.onerror = () => {
     opened.close();
