@@ -42,12 +42,15 @@ def test_who_won_by_its_pin_never_looks_dropped_and_all_others_fell_out_once(
 ) -> None:
     router = fleet.router().ready()
     with streaming(router, "agent-7"):
-        answer = httpx.post(
-            router.url + "/v1/chat/completions",
-            json=chat(),
-            headers={"x-session-id": "agent-7"},
-            timeout=20,
-        )
+        for _ in range(3):  # a scrape that saw more than the router knows of can spill it (RULES 3)
+            answer = httpx.post(
+                router.url + "/v1/chat/completions",
+                json=chat(),
+                headers={"x-session-id": "agent-7"},
+                timeout=20,
+            )
+            if answer.headers["x-trioroute-reason"] != "load":
+                break
     assert answer.headers["x-trioroute-reason"] == "affinity:session"
     winner = answer.headers["x-trioroute-replica"]
     (other,) = {"gpu1", "gpu2"} - {winner}
