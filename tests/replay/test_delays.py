@@ -130,6 +130,18 @@ def test_what_is_usual_is_known_by_model_kind_of_answer_and_size_of_prompt() -> 
     assert {one.model: one.delayed for one in told.hit} == {"m": 1, "rare": None}
 
 
+def test_a_whole_answer_that_came_in_two_segments_is_no_late_stream() -> None:
+    rig = usual_day()
+    for _ in range(40):
+        rig.pass_s(2).finish(rig.go(), ttfb_ms=1000, duration_ms=1005, completion_tokens=77)
+    late = rig.pass_s(2).go()
+    rig.pass_s(2).finish(late, ttfb_ms=1300, duration_ms=1350, completion_tokens=77)
+    told = told_of(rig)
+    assert (told.total.delayed, names(told)) == (0, {})
+    with pytest.raises(NotFound, match="no request with outcome=delayed"):
+        listed(rig)
+
+
 def test_what_one_in_twenty_takes_anyway_is_no_delay() -> None:
     rig = Rig().live("a")
     for number in range(400):

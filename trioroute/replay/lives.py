@@ -12,6 +12,7 @@ from trioroute.replay.followed import end_of
 from trioroute.replay.incident.hurt import SERVICE
 from trioroute.replay.incident.stall import CODE
 from trioroute.replay.log_end import LogEnd
+from trioroute.replay.pace import in_one_piece
 from trioroute.replay.plain import size_of
 from trioroute.replay.read import decision_name
 from trioroute.replay.requested import Delay, RequestRow
@@ -279,6 +280,7 @@ def _delay(life: _Life, outcome: str, usuals: Usuals) -> Delay | None:
         last.at_ms - life.came_ms,
         end.ttfb_ms,
         end.duration_ms,
+        whole=in_one_piece(end.ttfb_ms, end.duration_ms, end.completion_tokens),
         waited_ms=life.waited_ms,
     )
 

@@ -11,7 +11,9 @@ from math import log2
 from trioroute.events import Released
 
 PIECE_MS = 10
-"""An answer whose end comes so soon after its first byte is in one piece."""
+"""An answer whose end comes so soon after its first byte is in one piece. So is one that brought
+more tokens than a millisecond each since then: no engine makes those of one request so fast, and
+the two segments of a whole answer may come a busy moment apart."""
 
 NO_PACE = -1
 
@@ -32,7 +34,8 @@ def pace_of(end: Released) -> int:
     ttfb_ms, ms, tokens = end.ttfb_ms, end.duration_ms, end.completion_tokens
     if ttfb_ms is None or ms <= 0:
         return NO_PACE
-    if ms - ttfb_ms > PIECE_MS:
+    after_ms = ms - ttfb_ms
+    if after_ms > PIECE_MS and not (tokens and after_ms < tokens):
         ms -= ttfb_ms
         kind, units = (_STREAM_TOKENS, tokens) if tokens else (_STREAM_BYTES, end.bytes)
     elif tokens:
@@ -45,6 +48,19 @@ def pace_of(end: Released) -> int:
         return NO_PACE
     step = int(DOUBLING * log2(ms / units) + _NANO)
     return kind + (step if 0 < step < 256 else 0 if step <= 0 else 255)
+
+
+def in_one_piece(ttfb_ms: int | None, took_ms: int, tokens: int | None) -> bool:
+    """Whether an answer came whole, as far as its row tells; not where no byte came."""
+    if ttfb_ms is None:
+        return False
+    after_ms = took_ms - ttfb_ms
+    return after_ms <= PIECE_MS or (tokens is not None and after_ms < tokens)
+
+
+def is_whole(pace: int, ttfb_ms: int, took_ms: int) -> bool:
+    """The same where the pace is known instead of the tokens."""
+    return took_ms - ttfb_ms <= PIECE_MS if pace == NO_PACE else pace >= _WHOLE
 
 
 def parted(pace: int) -> tuple[int, int]:

@@ -15,7 +15,7 @@ import attrs
 from eventlog.record import Record
 from trioroute.events import Dispatched, Released
 from trioroute.replay.kept import dispatch_kept, event_kept
-from trioroute.replay.pace import PIECE_MS
+from trioroute.replay.pace import in_one_piece
 from trioroute.replay.plain import SMALLEST, size_of
 from trioroute.replay.read import Source
 from trioroute.replay.requested import Delay, Usual
@@ -42,10 +42,6 @@ _NEVER = 1 << 62
 
 Kind = tuple[str | None, bool | None, int | None]
 """Model, whether the answer was in one piece, and size of the prompt; None: any."""
-
-
-def is_whole(ttfb_ms: int, took_ms: int) -> bool:
-    return took_ms - ttfb_ms <= PIECE_MS
 
 
 @attrs.frozen
@@ -91,18 +87,19 @@ class Usuals:
         ttfb_ms: int | None,
         took_ms: int,
         *,
+        whole: bool,
         waited_ms: int,
     ) -> Delay | None:
         """Of a request whose last attempt was sent ``before_ms`` after it had come, with
         ``waited_ms`` in line just before. ``ttfb_ms`` None: its client left without a byte.
+        ``whole``: the answer was in one piece.
 
         None where it was not delayed, or nothing says what is usual.
         """
         first_byte_ms = before_ms + (took_ms if ttfb_ms is None else ttfb_ms)
         if first_byte_ms < self.least_ms:
             return None
-        whole = None if ttfb_ms is None else is_whole(ttfb_ms, took_ms)
-        usual = self.of((model, whole, size))
+        usual = self.of((model, None if ttfb_ms is None else whole, size))
         if usual is None or usual.usual_ttfb_ms is None or usual.delayed_from_ms is None:
             return None
         if first_byte_ms < usual.delayed_from_ms:
@@ -202,6 +199,6 @@ def _answer(source: Source, record: Record) -> Answer | None:
     sent = dispatch_kept(source, (record.stream, event.dispatch))
     if not isinstance(sent, Dispatched) or sent.attempt > 1:
         return None
-    whole = is_whole(event.ttfb_ms, event.duration_ms)
+    whole = in_one_piece(event.ttfb_ms, event.duration_ms, event.completion_tokens)
     kind = (sent.model, whole, size_of(sent.prompt_bytes))
     return Answer(kind, sent.replica, sent.waited_ms + event.ttfb_ms)

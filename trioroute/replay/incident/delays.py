@@ -14,6 +14,7 @@ from trioroute.replay.incident.limbo import Place
 from trioroute.replay.incident.told import Delayed, Late, Phase
 from trioroute.replay.incident.toll import Toll
 from trioroute.replay.kept import sent_kept
+from trioroute.replay.pace import is_whole
 from trioroute.replay.plain import UNKNOWN, Dispatches, Ends, Flight, Run, Who
 from trioroute.replay.read import Source, decision_name
 from trioroute.replay.requested import Delay
@@ -107,12 +108,14 @@ class Delays:
                 continue
             if ttfbs[at] == UNKNOWN:
                 self.forget(place)
-            elif self.ended(place, flight, ended.times[at], ttfbs[at], ended.took[at]):
+            elif self.ended(
+                place, flight, ended.times[at], ttfbs[at], ended.took[at], ended.paces[at]
+            ):
                 whose.append(flight[0][1])
         return whose
 
     def ended(
-        self, place: Place, flight: Flight, at_ms: int, ttfb_ms: int | None, took_ms: int
+        self, place: Place, flight: Flight, at_ms: int, ttfb_ms: int | None, took_ms: int, pace: int
     ) -> bool:
         """Whether the request was delayed. ``ttfb_ms`` None: its client left without a byte."""
         before, sent_ms = self.before.pop(place, None), at_ms - took_ms
@@ -121,7 +124,13 @@ class Delays:
         if before is not None:
             waited_ms, came_ms = before.waited_ms, self._came_ms(place[0], before, sent_ms)
         delay = self.usuals.delay_of(
-            who[0], size, sent_ms - came_ms, ttfb_ms, took_ms, waited_ms=waited_ms
+            who[0],
+            size,
+            sent_ms - came_ms,
+            ttfb_ms,
+            took_ms,
+            whole=ttfb_ms is not None and is_whole(pace, ttfb_ms, took_ms),
+            waited_ms=waited_ms,
         )
         if delay is not None:
             where = (place[0], replica, who)

@@ -175,7 +175,7 @@ class Traffic(Steps):
             answer = (flight, at_ms, event.dispatch, ttfb_ms, event.duration_ms)
             self.speeds.take(stream, ((*answer, pace_of(event)),))
         if event.ttfb_ms is not None or event.outcome == "client_gone":
-            self._came(place, flight, at_ms, event.ttfb_ms, event.duration_ms)
+            self._came(place, flight, at_ms, event.ttfb_ms, event.duration_ms, pace_of(event))
 
     def answered(self, place: Place, row: Ended) -> None:
         """A release that is ``ok``."""
@@ -189,13 +189,14 @@ class Traffic(Steps):
             known = UNKNOWN if ttfb_ms is None else ttfb_ms
             self.speeds.take(place[0], ((flight, at_ms, dispatch, known, took_ms, pace),))
             if ttfb_ms is not None:
-                self._came(place, flight, at_ms, ttfb_ms, took_ms)
+                self._came(place, flight, at_ms, ttfb_ms, took_ms, pace)
 
     def _came(
-        self, place: Place, flight: Flight, at_ms: int, ttfb_ms: int | None, took_ms: int
+        self, place: Place, flight: Flight, at_ms: int, ttfb_ms: int | None, took_ms: int, pace: int
     ) -> None:
         """A first byte, or a client that left without one."""
-        if self.delays is not None and self.delays.ended(place, flight, at_ms, ttfb_ms, took_ms):
+        delays = self.delays
+        if delays is not None and delays.ended(place, flight, at_ms, ttfb_ms, took_ms, pace):
             self.group(flight[0][1]).delayed += 1
 
     def orphan(self, stream: str, at_ms: int, event: Orphaned, since_ms: int = 0) -> None:
