@@ -22,10 +22,10 @@ from eventlog.retention import Retention
 from trioroute.admin_desk import admin_desk
 from trioroute.assembly import Parts, begin, rounds_of
 from trioroute.changes import RunningChanges
-from trioroute.counted import plural
 from trioroute.events import InForce
 from trioroute.events.sections import Log
 from trioroute.kept_memory import keep_freed_memory
+from trioroute.last_loss import what_is_lost
 from trioroute.observe import admin_app, tell_refusals, watch_loop_lag
 from trioroute.policy import commands as c
 from trioroute.proxy.access_log import AccessLog
@@ -150,18 +150,7 @@ async def _write_log(parts: Parts, *, task_status: trio.TaskStatus[None]) -> Non
     try:
         await parts.journal.run(task_status=task_status)
     except EntriesLost as lost:
-        raise StoreFailed(str(parts.directory), _what_is_lost(lost)) from lost
-
-
-def _what_is_lost(lost: EntriesLost) -> str:
-    """In the words of who stopped the router."""
-    kinds = ", ".join(f"{count} {kind}" for kind, count in lost.kinds.items())
-    return (
-        f"{plural(lost.count, 'event')} at the end of this run could not be written: lost "
-        f"({kinds}), for {lost.why}. Replay will tell of this end as of a crash: the router died "
-        "and started again, and requests whose Released is lost have no end. The next start needs "
-        "room: free some, as with trioroute log prune; freed before a stop, it keeps what waits"
-    )
+        raise StoreFailed(str(parts.directory), what_is_lost(lost, parts.router.hole)) from lost
 
 
 def _log_the_end(parts: Parts) -> None:

@@ -25,6 +25,7 @@ FLOORS = {
     "kept_memory": 0,
     "archived": 4,
     "recovery": 5,
+    "last_loss": 5,
     "retain": 5,
     "free_ports": 4,
     "supervisor": 4,
