@@ -59,6 +59,32 @@ async def test_an_absolute_target_loses_its_authority() -> None:
         await c.reply()
     assert [s["raw_path"] for s in app.scopes] == [b"/p", b"*"]
     assert app.scopes[0]["query_string"] == b"q"
+    assert app.scopes[0]["headers"] == [(b"host", b"other:1")]
+
+
+@pytest.mark.parametrize("host", ["", "gpu1", "gpu_1.example:8080", "[::1]:80", "10.0.0.1"])
+async def test_a_host_and_a_port_are_taken(host: str) -> None:
+    app = Recorder()
+    async with serving(app) as server, client(server.port) as c:
+        await c.send(b"GET /p HTTP/1.1\r\nhost: %b\r\n\r\n" % host.encode())
+        assert (await c.reply()).status == 200
+    assert app.scopes[0]["headers"] == [(b"host", host.encode())]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /p HTTP/1.1\r\nhost: %b\r\n\r\n" % bad
+        for bad in (b"a b@c/", b"a/b", b"u@h", b"[::1", b"h:x")
+    ]
+    + [b"GET http://u@h/p HTTP/1.1\r\nhost: t\r\n\r\n"],
+)
+async def test_what_is_no_host_is_refused(head: bytes) -> None:
+    app = Recorder()
+    async with serving(app) as server, client(server.port) as c:
+        await c.send(head)
+        assert (await c.reply()).status == 400
+    assert app.scopes == []
 
 
 async def test_a_body_arrives_whole_however_it_is_cut() -> None:

@@ -29,7 +29,10 @@ A_METHOD, A_TARGET, A_NAME, A_VALUE = map(re.compile, (METHOD, TARGET, NAME, VAL
 OTHER_VERSION = re.compile(TOKEN + rb"+ [!-~]+ HTTP/\d(?:\.\d)?\r\n")
 BARE_LF = re.compile(rb"(?<!\r)\n")
 TOKEN_BYTE = re.compile(TOKEN)
-ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
+HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-A-Za-z0-9._~%!$&'()*+,;=]*)(?::[0-9]*)?")
+"""A host and its port (RFC 3986 section 3.2.2; of an address in brackets only what IPv6 has)."""
+HOSTS = (b":authority", b"host")
 LENGTH = re.compile(rb"[0-9]{1,18}")
 HEADER_LINE = re.compile(TOKEN + rb"+:[\t\x20-\x7e\x80-\xff]*")
 PATH_WITHIN = re.compile(METHOD + rb" (?:[Hh][Tt][Tt][Pp][Ss]?://[^/?# ]*)?(/[!-\"$->@-~]*)[?# ]")
@@ -83,6 +86,9 @@ def parse_head(head: bytes, limits: ServerLimits) -> RequestHead:
             decisive.append((name, value))
         headers.append((name, value.strip(b" \t")))
     path, query = _split_target(method, target)
+    if target[:1] != b"/" and (absolute := ABSOLUTE.match(target)) is not None:
+        host = _host(absolute.group(1))  # RFC 9112 section 3.2.2: whatever Host says
+        headers = [(name, host if name == b"host" else value) for name, value in headers]
     modern = minor == b"1"
     request = RequestHead(method.decode(), path, query, "1.1" if modern else "1.0", headers, modern)
     _read_decisive(request, decisive)
@@ -109,6 +115,8 @@ def check_fields(
             raise invalid("a header line is malformed")
         if name == b"content-length":
             lengths.add(value)
+        elif name in HOSTS:
+            _host(value)
     _check_sizes(target, count, limits)
     if target[:1] != b"/" and (target, method) != (b"*", b"OPTIONS"):
         raise invalid("the request target must begin with /")
@@ -212,6 +220,7 @@ def _read_decisive(request: RequestHead, decisive: list[tuple[bytes, bytes]]) ->
     for name, value in decisive:
         if name == b"host":
             hosts += 1
+            _host(value.strip(b" \t"))
         elif name == b"content-length":
             lengths.add(value.strip(b" \t"))
         elif name == b"transfer-encoding":
@@ -235,6 +244,12 @@ def _read_decisive(request: RequestHead, decisive: list[tuple[bytes, bytes]]) ->
         request.keep_alive = b"close" not in tokens and (modern or b"keep-alive" in tokens)
         if b"upgrade" in tokens:
             request.upgrade = upgrade
+
+
+def _host(value: bytes) -> bytes:
+    if HOST.fullmatch(value) is None:
+        raise invalid("what is given as the host is not a host and a port")
+    return value
 
 
 def _check_codings(codings: list[bytes], has_length: bool, modern: bool) -> None:
