@@ -86,12 +86,16 @@ def read_even(reader: SqliteReader, after: int, limit: int) -> Even | None:
     return Even(stream, after + 1, version, rows) if rows else None
 
 
+def quick_pages(reader: LogReader, after: int, limit: int) -> list[Even]:
+    """The rows that follow row ``after``, ``limit`` at most, in the quickest way that can read
+    them; empty where ``read`` is to be asked. Raises StoreFailed, StoreClosed."""
+    if not isinstance(reader, SqliteReader):
+        return []
+    page = read_even(reader, after, limit)
+    return list(even(reader.read_bare(after, limit))) if page is None else [page]
+
+
 def even_pages(reader: LogReader, after: int, limit: int) -> list[Even]:
-    """The rows that follow row ``after``, ``limit`` at most and in the fastest way there is; empty
-    at the end of the log. Raises what the reader raises."""
-    if isinstance(reader, SqliteReader):
-        if (page := read_even(reader, after, limit)) is not None:
-            return [page]
-        if rows := reader.read_bare(after, limit):
-            return list(even(rows))
-    return list(even(map(bare, reader.read(after, limit))))
+    """The rows that follow row ``after``, ``limit`` at most; empty at the end of the log. Raises
+    what the reader raises."""
+    return quick_pages(reader, after, limit) or list(even(map(bare, reader.read(after, limit))))

@@ -14,7 +14,6 @@ from trioroute.projections.load import Load as Load
 from trioroute.projections.load import ReplicaLoad as ReplicaLoad
 from trioroute.projections.pins import Pin as Pin
 from trioroute.projections.pins import Pins as Pins
-from trioroute.projections.silence import silence_max_ms as silence_max_ms
 from trioroute.projections.stalls import Stall as Stall
 from trioroute.projections.stalls import Stalls as Stalls
 from trioroute.projections.state import State as State

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from eventlog.bare import Even, bare, even, read_even
+from eventlog.bare import Even, bare, even, quick_pages
 from eventlog.errors import LogDamaged
-from eventlog.reading import SqliteReader
 from eventlog.record import Record
 from trioroute.replay.gather import plain_runs
 from trioroute.replay.plain import Run
@@ -114,14 +113,11 @@ def rows_within(
 def read_part(source: Source, after: int, until: int) -> Part:
     rows: list[Run | Record | Hole] = []
     whole: list[Even] = []
-    reader = source.reader if isinstance(source.reader, SqliteReader) else None
     while after < until:
         last = min(after + PAGE, until)
-        if reader is not None and (page := read_even(reader, after, last - after)) is not None:
-            whole.append(page)
-            last = after + len(page.rows)
-        elif reader is not None and (bare_rows := reader.read_bare(after, last - after)):
-            whole += even(bare_rows)
+        if quick := quick_pages(source.reader, after, last - after):
+            whole += quick
+            last = after + sum(len(page.rows) for page in quick)
         else:
             for kept in source.kept_pages(after, last):
                 if isinstance(kept, list):

@@ -32,7 +32,6 @@ TOKEN_BYTE = re.compile(TOKEN)
 ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
 HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-A-Za-z0-9._~%!$&'()*+,;=]*)(?::[0-9]*)?")
 """A host and its port (RFC 3986 section 3.2.2; of an address in brackets only what IPv6 has)."""
-HOSTS = (b":authority", b"host")
 LENGTH = re.compile(rb"[0-9]{1,18}")
 HEADER_LINE = re.compile(TOKEN + rb"+:[\t\x20-\x7e\x80-\xff]*")
 PATH_WITHIN = re.compile(METHOD + rb" (?:[Hh][Tt][Tt][Pp][Ss]?://[^/?# ]*)?(/[!-\"$->@-~]*)[?# ]")
@@ -85,9 +84,8 @@ def parse_head(head: bytes, limits: ServerLimits) -> RequestHead:
         if name in DECISIVE:
             decisive.append((name, value))
         headers.append((name, value.strip(b" \t")))
-    path, query = _split_target(method, target)
-    if target[:1] != b"/" and (absolute := ABSOLUTE.match(target)) is not None:
-        host = _host(absolute.group(1))  # RFC 9112 section 3.2.2: whatever Host says
+    path, query, host = _split_target(method, target)
+    if host is not None:  # RFC 9112 section 3.2.2: whatever Host says
         headers = [(name, host if name == b"host" else value) for name, value in headers]
     modern = minor == b"1"
     request = RequestHead(method.decode(), path, query, "1.1" if modern else "1.0", headers, modern)
@@ -115,7 +113,7 @@ def check_fields(
             raise invalid("a header line is malformed")
         if name == b"content-length":
             lengths.add(value)
-        elif name in HOSTS:
+        elif name == b"host":
             _host(value)
     _check_sizes(target, count, limits)
     if target[:1] != b"/" and (target, method) != (b"*", b"OPTIONS"):
@@ -197,18 +195,21 @@ def too_large_head(limits: ServerLimits, size: str) -> Refusal:
     )
 
 
-def _split_target(method: bytes, target: bytes) -> tuple[bytes, bytes]:
+def _split_target(method: bytes, target: bytes) -> tuple[bytes, bytes, bytes | None]:
+    """Path, query, and of an absolute target its host."""
+    host: bytes | None = None
     if b"#" in target:
         raise invalid("the request target holds a fragment (#)")
     if target[:1] != b"/":
         absolute = ABSOLUTE.match(target)
         if absolute is not None:
+            host = _host(absolute.group(1))
             target = target[absolute.end() :]
             target = target if target[:1] == b"/" else b"/" + target
         elif not (target == b"*" and method == b"OPTIONS"):
             raise invalid("the request target must begin with / or http://")
     path, _, query = target.partition(b"?")
-    return path, query
+    return path, query, host
 
 
 def _read_decisive(request: RequestHead, decisive: list[tuple[bytes, bytes]]) -> None:

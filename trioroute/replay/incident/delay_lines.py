@@ -62,7 +62,6 @@ def _latest(latest: Iterable[Late]) -> Block:
         )
         for one in latest
     )
-    more = ", and as long as the router itself stood still" if still else ""
     more = ", and as long as the router itself stood still," if still else ""
     said = f"first byte: after the request came; in line and tried (in earlier attempts){more}"
     heads = (*columns, "usual")

@@ -10,7 +10,7 @@ import attrs
 
 from eventlog.record import Record
 from trioroute.events import StoodStill
-from trioroute.projections import State, silence_max_ms
+from trioroute.projections import State
 from trioroute.replay.clock import span
 from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.course import Course
@@ -24,6 +24,9 @@ from trioroute.replay.told import Line
 from trioroute.replay.words import plural
 
 STANDSTILL = "standstill"
+
+SLACK_MS = 1000
+"""What a round of scrapes may be late by itself: its jitter and its gathering are far less."""
 
 
 @attrs.define
@@ -41,7 +44,8 @@ class Standstills:
 
     def too_long(self, from_ms: int, to_ms: int) -> bool:
         """Whether a router that scrapes must write something between the two."""
-        return to_ms - from_ms > silence_max_ms(self.state.settings)
+        scrape = self.state.settings.scrape
+        return to_ms - from_ms > scrape.interval_ms + scrape.timeout_ms + SLACK_MS
 
     def look(self, version: int, from_ms: int, to_ms: int, until_ms: int | None = None) -> None:
         """``version`` is the row that comes next, at ``to_ms``, after one at ``from_ms`` (0: it is

@@ -169,13 +169,14 @@ class Traffic(Steps):
             self._failed(who, at_ms, event.outcome)
             return
         self.endings[event.outcome] += 1
+        pace = pace_of(event)
         if event.outcome == "ok":
             self.latest_ms = max(self.latest_ms, event.ttfb_ms or 0)
             ttfb_ms = UNKNOWN if event.ttfb_ms is None else event.ttfb_ms
             answer = (flight, at_ms, event.dispatch, ttfb_ms, event.duration_ms)
-            self.speeds.take(stream, ((*answer, pace_of(event)),))
+            self.speeds.take(stream, ((*answer, pace),))
         if event.ttfb_ms is not None or event.outcome == "client_gone":
-            self._came(place, flight, at_ms, event.ttfb_ms, event.duration_ms, pace_of(event))
+            self._came(place, flight, at_ms, event.ttfb_ms, event.duration_ms, pace)
 
     def answered(self, place: Place, row: Ended) -> None:
         """A release that is ``ok``."""
