@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEAD_MAX = 8192, BUCKETS = 64 * 60 };
+enum { HEAD_MAX = 8192, PART_BITS = 10, PARTS = 1 << PART_BITS, BUCKETS = PARTS * (64 - PART_BITS) };
 #define SETTLE_NS 8000000000u
 enum kind { CONNECT, STATUS, LENGTH, MARKS, CUT, PROTOCOL, KINDS };
 enum step { AWAY, CONNECTING, IDLE, ASKING, HEAD, BODY, GONE };
@@ -64,10 +64,12 @@ static uint64_t now_ns(void) {
 
 static void stop(int number) { (void)number; stopped = 1; }
 
-/* 64 buckets a power of two: values are right within 1.6 %. */
+/* 1,024 buckets a power of two: values are right within 0.1 %. A first byte is read behind the
+ * 20 ms of the upstream's, which are taken off: of 64 buckets each was 0.26 ms wide there, as much as
+ * a router adds. */
 static void note(struct hist *h, uint64_t value) {
-    size_t power = value < 64 ? 0 : (size_t)(63 - __builtin_clzll(value)) - 5;
-    size_t bucket = power ? power * 64 + ((value >> (power - 1)) & 63) : (size_t)value;
+    size_t power = value < PARTS ? 0 : (size_t)(64 - PART_BITS - __builtin_clzll(value));
+    size_t bucket = power ? power * PARTS + ((value >> (power - 1)) & (PARTS - 1)) : (size_t)value;
     if (bucket >= BUCKETS) bucket = BUCKETS - 1;
     h->at[bucket]++;
     h->count++;
@@ -79,8 +81,8 @@ static double percentile_us(const struct hist *h, double part) {
     uint64_t rank = (uint64_t)(part * (double)h->count), seen = 0;
     for (size_t i = 0; i < BUCKETS; i++)
         if ((seen += h->at[i]) > rank) {
-            size_t power = i / 64;
-            uint64_t low = power ? (64 + i % 64) << (power - 1) : i;
+            size_t power = i / PARTS;
+            uint64_t low = power ? (PARTS + i % PARTS) << (power - 1) : i;
             return (double)(power ? low + (1ull << (power - 1)) / 2 : low) / 1000;
         }
     return (double)h->max / 1000;

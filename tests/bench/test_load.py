@@ -148,6 +148,15 @@ def test_latency_is_the_time_until_the_whole_answer(
     assert latency.p50 <= latency.p90 <= latency.p99
 
 
+def test_quantiles_are_right_within_a_thousandth(generator: Generator) -> None:
+    """Added time to first byte is what is left of them when the upstream's 20 ms are taken off."""
+    for past_s in (1.0, 1.03, 1.07, 1.11, 1.17, 1.23):
+        with serving([plain(mark(-int(past_s * 1e9)) + b"x" * 76)]) as port:
+            load = Load(1, "reply=100", length=100, marks=1, once=True, warmup_ms=0, ms=300)
+            transit = generator.run(port, load).checked().transit
+        assert transit.p50 == pytest.approx(transit.max, rel=0.001)
+
+
 def test_an_open_loop_keeps_its_rate(generator: Generator, replicas: Upstream) -> None:
     load = Load(8, "reply=300", length=300, marks=1, warmup_ms=100, ms=1000, rate=100)
     outcome = generator.run(replicas.ports[0], load).checked()
