@@ -1,13 +1,18 @@
 """HTTP/2: how the two part in order, by GOAWAY (RFC 9113 section 6.8)."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import attrs
 import h2.errors
 import httpx
 import pytest
 import trio
 from hyperframe.frame import GoAwayFrame, HeadersFrame, RstStreamFrame
+from trio.testing import wait_all_tasks_blocked
 
 from tests.proxy.asker import Asker, asking
-from tests.proxy.serving import PATIENCE_S, eventually, serving
+from tests.proxy.serving import PATIENCE_S, Serving, eventually, serving
 from tests.proxy.test_http2 import Shelf
 from trioroute.proxy.serving import http2
 from trioroute.proxy.serving.http2_state import LAST_OF_ALL
@@ -20,6 +25,36 @@ NO_ERROR = h2.errors.ErrorCodes.NO_ERROR
 
 def goaway(code: int = NO_ERROR) -> bytes:
     return GoAwayFrame(0, last_stream_id=0, error_code=code).serialize()
+
+
+@attrs.frozen
+class Draining:
+    """A connection to a server that will drain, which had a request already."""
+
+    server: Serving
+    shelf: Shelf
+    drain: trio.Event
+    asker: Asker
+    first: int
+
+    async def begin(self) -> None:
+        """The server knows when this returns: what is asked then comes behind it."""
+        self.drain.set()
+        await wait_all_tasks_blocked()
+
+
+@asynccontextmanager
+async def to_drain(*, held: bool) -> AsyncIterator[Draining]:
+    """``held``: the first request runs, as those behind it will, until the shelf lets go."""
+    shelf, drain = Shelf(), trio.Event()
+    if held:
+        shelf.hold()
+    async with serving(shelf, drain=drain) as server, asking(server) as asker:
+        first = await asker.ask("/first")
+        await shelf.reaches(1)
+        if not held:
+            await asker.read_whole(first)
+        yield Draining(server, shelf, drain, asker, first)
 
 
 async def test_a_client_that_leaves_gets_what_it_asked_for_first() -> None:
@@ -81,12 +116,10 @@ async def test_an_idle_connection_is_asked_to_leave_when_the_server_drains(used:
 
 
 async def test_a_request_that_crosses_with_the_farewell_is_served() -> None:
-    shelf = Shelf()
-    drain = trio.Event()
-    async with serving(shelf, drain=drain) as server, asking(server) as asker:
-        await asker.read_whole(await asker.ask("/first"))
+    async with to_drain(held=False) as on:
+        shelf, asker = on.shelf, on.asker
         shelf.hold()
-        drain.set()
+        await on.begin()
         await trio.sleep(2 * http2.CROSSING_S)  # it was asked, and has not read so yet
         crossing = await asker.ask("/crossing")
         await shelf.reaches(2)
@@ -108,11 +141,9 @@ async def asked_to_leave(asker: Asker) -> None:
 
 async def test_a_request_in_one_go_with_the_answer_to_the_ping_is_served() -> None:
     """It is here, and counted in the GOAWAY, when the connection has nothing else that runs."""
-    shelf = Shelf()
-    drain = trio.Event()
-    async with serving(shelf, drain=drain) as server, asking(server) as asker:
-        await asker.read_whole(await asker.ask("/first"))
-        drain.set()
+    async with to_drain(held=False) as on:
+        asker = on.asker
+        await on.begin()
         await asked_to_leave(asker)
         crossing = await asker.ask("/crossing", b"x")
         await asker.read(lambda: False)
@@ -146,13 +177,9 @@ async def test_a_request_that_is_read_when_the_connection_was_left_is_no_fault(
     monkeypatch.setattr(Wire, "read", read_early)
     monkeypatch.setattr(Parting, "answered", is_answered)
     monkeypatch.setattr(Parting, "leave", leave_late)
-    shelf = Shelf()
-    shelf.hold()
-    drain = trio.Event()
-    async with serving(shelf, drain=drain) as server, asking(server) as asker:
-        first = await asker.ask("/first")
-        drain.set()
-        await shelf.reaches(1)
+    async with to_drain(held=True) as on:
+        shelf, asker = on.shelf, on.asker
+        await on.begin()
         further = await asker.ask("/further")
         await asker.read(lambda: bool(asker.h2.farewells))
         await shelf.reaches(2)
@@ -163,10 +190,10 @@ async def test_a_request_that_is_read_when_the_connection_was_left_is_no_fault(
         await held.wait()
         shelf.let_go()
         await asker.read(lambda: False)
-        assert asker.whole == {first, further}
+        assert asker.whole == {on.first, further}
         assert asker.h2.farewells == [(LAST_OF_ALL, NO_ERROR), (further, NO_ERROR)]
     assert shelf.begun == 2
-    assert not server.refusals
+    assert not on.server.refusals
 
 
 async def test_clients_made_of_h2_lose_nothing_while_the_server_drains() -> None:
@@ -186,13 +213,9 @@ async def test_clients_made_of_h2_lose_nothing_while_the_server_drains() -> None
 
 async def test_a_draining_server_asks_no_client_to_leave_over_running_requests() -> None:
     """Those of h2 (httpx) would give them up; who begins another is asked, and it is served."""
-    shelf = Shelf()
-    shelf.hold()
-    drain = trio.Event()
-    async with serving(shelf, drain=drain) as server, asking(server) as asker:
-        first = await asker.ask("/first")
-        await shelf.reaches(1)
-        drain.set()
+    async with to_drain(held=True) as on:
+        shelf, asker = on.shelf, on.asker
+        await on.begin()
         with trio.move_on_after(0.3):
             await asker.read(lambda: bool(asker.h2.farewells))
         assert not asker.h2.farewells
@@ -201,7 +224,7 @@ async def test_a_draining_server_asks_no_client_to_leave_over_running_requests()
         assert asker.h2.farewells == [(LAST_OF_ALL, NO_ERROR)]
         shelf.let_go()
         await asker.read(lambda: False)
-        assert asker.whole == {first, further}
+        assert asker.whole == {on.first, further}
         assert asker.h2.farewells[1:] == [(further, NO_ERROR)]
 
 

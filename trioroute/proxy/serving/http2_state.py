@@ -1,8 +1,10 @@
 """h2's state of one connection (4.4), where what is wrong with one request ends no other.
 
 h2 ends the connection at any error, and takes and sends nothing more behind a GOAWAY. Touches
-one private name of h2; where that has moved, both are so again.
+private names of h2; where they have moved, both are so again.
 """
+
+from collections.abc import Mapping
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -10,7 +12,10 @@ from h2.errors import ErrorCodes
 from h2.events import Event
 from h2.exceptions import InvalidBodyLengthError, ProtocolError
 from h2.settings import SettingCodes, Settings
-from hyperframe.frame import DataFrame, Frame, GoAwayFrame, HeadersFrame
+from hpack import HPACKError
+from hyperframe.frame import DataFrame, Frame, GoAwayFrame, HeadersFrame, PriorityFrame
+
+from trioroute.proxy.serving.frame_faults import Incoming, Unfit
 
 ANY_NUMBER = 2**31
 LAST_OF_ALL = 2**31 - 1
@@ -32,6 +37,11 @@ class Announced(Settings):
     """Our own settings, of which h2 holds up all but the number of concurrent streams: it would end
     the connection over the first too many, which is to be refused (RFC 9113, 5.1.2)."""
 
+    def __init__(self, values: Mapping[SettingCodes, int]) -> None:
+        super().__init__(client=False, initial_values=dict(values))
+        # Hypercorn offers it, for websockets (RFC 8441), of which none is served here.
+        del self[SettingCodes.ENABLE_CONNECT_PROTOCOL]
+
     @property
     def max_concurrent_streams(self) -> int:
         """What h2 looks at; what is announced is the item."""
@@ -47,29 +57,48 @@ class Http2State(H2Connection):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(config=H2Configuration(client_side=False, header_encoding=None))
-        values = {SettingCodes(code): value for code, value in settings.items()}
-        self.local_settings = Announced(client=False, initial_values=values)
+        self.local_settings = Announced({SettingCodes(code): n for code, n in settings.items()})
+        self.incoming_buffer = Incoming(server=True)
 
     def _receive_frame(self, frame: Frame) -> list[Event]:
         if isinstance(frame, GoAwayFrame) and not frame.error_code:
             return [ClientLeaves()]
-        is_new = isinstance(frame, HeadersFrame) and frame.stream_id not in self.streams
+        if isinstance(frame, Unfit):
+            if frame.for_begun and frame.stream_id > self.highest_inbound_stream_id:
+                raise ProtocolError("a frame for a stream that has not begun")
+            return self._end_alone(frame.stream_id, frame.error)
+        if isinstance(frame, PriorityFrame) and frame.depends_on == frame.stream_id:
+            return self._end_alone(frame.stream_id, ErrorCodes.PROTOCOL_ERROR)
+        is_head = isinstance(frame, HeadersFrame)
+        is_new = is_head and frame.stream_id not in self.streams
+        ran = self._runs(frame.stream_id)
         try:
             return super()._receive_frame(frame)
         except InvalidBodyLengthError:
-            events = self._reset(frame)
+            events = self._reset(frame.stream_id)
             if isinstance(frame, DataFrame):
                 self.acknowledge_received_data(frame.flow_controlled_length, frame.stream_id)
             return events
-        except ProtocolError:
-            # A stream is made only of a head that was read whole, into the table of all heads.
-            if not is_new or frame.stream_id not in self.streams:
+        except ProtocolError as error:
+            # A stream is made only of a head that was read whole, into the table of all heads; and
+            # trailers that were not are a fault of that table.
+            made = is_new and frame.stream_id in self.streams
+            read = is_head and ran and not isinstance(error.__cause__, HPACKError)
+            if not made and not read:
                 raise
-            return self._reset(frame)
+            return self._reset(frame.stream_id)
 
-    def _reset(self, frame: Frame) -> list[Event]:
-        self.reset_stream(frame.stream_id, ErrorCodes.PROTOCOL_ERROR)
-        return [Malformed(frame.stream_id)]
+    def _runs(self, stream_id: int) -> bool:
+        return stream_id in self.streams and self.streams[stream_id].open
+
+    def _end_alone(self, stream_id: int, error: ErrorCodes) -> list[Event]:
+        """A stream that is over has no end any more, and one that has not begun none yet: a reset
+        of it would be our fault (RFC 9113 section 6.4)."""
+        return self._reset(stream_id, error) if self._runs(stream_id) else []
+
+    def _reset(self, stream_id: int, error: int = ErrorCodes.PROTOCOL_ERROR) -> list[Event]:
+        self.reset_stream(stream_id, error)
+        return [Malformed(stream_id)]
 
 
 def asks_to_leave() -> bytes:

@@ -31,7 +31,7 @@ from trioroute.proxy.serving.http2_state import ClientLeaves, Http2State, Malfor
 from trioroute.proxy.serving.hub import Headers, Hub
 from trioroute.proxy.serving.parser import KnownHead
 from trioroute.proxy.serving.parting import Parting
-from trioroute.proxy.serving.refusal import Refusal, invalid
+from trioroute.proxy.serving.refusal import NO_WEBSOCKET, Refusal, invalid
 
 FRAME_BYTES = 64 * 1024
 """Of DATA at most, whatever the client would take: other streams get their turn in between."""
@@ -255,11 +255,14 @@ class Streams(H2Protocol):
 
 
 def unreadable(head: Headers) -> Refusal | None:
-    """Why hypercorn could not take this head: it decodes method and path, and needs both."""
+    """Why hypercorn could not take this head: it decodes method and path, and needs both; and of
+    CONNECT it would make a websocket."""
     said = dict(head)
+    if b":protocol" in said:
+        return NO_WEBSOCKET
     if not said.get(b":method", b"").isascii() or not said.get(b":path", b"").isascii():
         return invalid("the request target holds a space, a control or a character outside ASCII")
-    if b":path" not in said:
+    if b":path" not in said or said[b":method"].upper() == b"CONNECT":
         return invalid("CONNECT is not served here")
     return None
 
