@@ -77,7 +77,7 @@ class NoRoom(StoreFailed):
 
 def cannot_write(path: Path, error: OSError) -> StoreFailed:
     """What the system's refusal to write ``path`` is."""
-    reason = f"cannot be written ({error.strerror})"
+    reason = f"cannot be written ({error.strerror or error})"
     if error.errno in NO_ROOM:
         return NoRoom(str(path), reason)
     remedy = REMEDIES.get(error.errno or 0, "")

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +13,9 @@ LOCK_NAME = "owner.lock"
 
 LOOK_AGAIN_S = 0.02
 """Who looks whether the lock is held has it for some microseconds: it is asked for twice."""
+
+TRIES = 20
+"""Each one fails only where somebody else removed the file in the microseconds before."""
 
 Writer = Literal["writing", "closed", "gone", "unknown"]
 """What is known of who writes a log: it does so, closed it in order, is gone without, or nothing.
@@ -57,41 +60,74 @@ class Ownership:
     ``flock`` on ``LOG/owner.lock``: the kernel drops it with the process, so a lock left by a
     crash needs no hand work. The file holds the owner's pid for people, and a mark by which a
     copy of it is told from the file itself (:func:`writer_of`). A pid file alone lost because pids
-    are reused; the file is never unlinked because a second opener could then lock another inode.
+    are reused. The file stays in a log; where it goes with its directory (``passing``), only who
+    holds it removes it, and who was waiting for it then sees that it has the lock of no file.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, passing: Path | None = None) -> None:
         self._descriptor = descriptor
+        self._passing = passing
 
     @classmethod
-    def take(cls, directory: Path) -> "Ownership":
+    def take(cls, directory: Path, *, passing: bool = False) -> "Ownership":
         """Take ``directory`` at once or raise LogOwned naming the process that holds it.
 
-        Raises StoreFailed where the file cannot be made or written (disk full, read-only).
+        Raises StoreFailed where the file cannot be made or written (disk full, read-only). With
+        ``passing`` the file is gone after this or :meth:`release`.
         """
         path = directory / LOCK_NAME
-        descriptor = -1
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            _lock(descriptor)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, b"%d %s\n" % (os.getpid(), _mark(descriptor)), 0)
-            owned, descriptor = cls(descriptor), -1
-            return owned
-        except BlockingIOError as exc:
-            raise LogOwned(directory, _pid_in(descriptor)) from exc
+            owned = cls(_open_locked(path), path if passing else None)
+            try:
+                owned._sign()
+            except BaseException:
+                owned.release()
+                raise
         except OSError as exc:
             raise cannot_write(path, exc) from exc
-        finally:
-            if descriptor >= 0:
-                os.close(descriptor)
+        return owned
+
+    def _sign(self) -> None:
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, b"%d %s\n" % (os.getpid(), _mark(self._descriptor)), 0)
 
     def release(self) -> None:
         """Give the directory up. May be called again."""
         if self._descriptor >= 0:
+            if self._passing is not None:
+                with suppress(OSError):  # then it stays, and nobody holds it
+                    self._passing.unlink()
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _open_locked(path: Path) -> int:
+    """The descriptor of the file that is at ``path``, locked.
+
+    Who had it may have removed it between the opening and the lock, which is one of no file then.
+    After TRIES it is taken as it is: there are file systems that number a file anew when asked.
+    Raises LogOwned, OSError.
+    """
+    for left in reversed(range(TRIES)):
+        with ExitStack() as unless_kept:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            unless_kept.callback(os.close, descriptor)
+            try:
+                _lock(descriptor)
+            except BlockingIOError as exc:
+                raise LogOwned(path.parent, _pid_in(descriptor)) from exc
+            if not left or _is_at(path, descriptor):
+                unless_kept.pop_all()
+                break
+    return descriptor
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _lock(descriptor: int) -> None:

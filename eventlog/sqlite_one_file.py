@@ -1,18 +1,18 @@
 """All of a log in one new SQLite file, also while it is written and retired."""
 
-import shutil
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 from eventlog.errors import ChangedMeanwhile, LogMissing, Overtaken, StoreFailed
+from eventlog.part import held_part
 from eventlog.segments import SegmentFile, list_segments, sqlite_errors
 from eventlog.sqlite_copy import TRIES
 from eventlog.sqlite_opening import AT_REST, is_complete, seen_of, uri_of
-from eventlog.sqlite_segment import make_segment, remove_file
+from eventlog.sqlite_segment import DRAFT, make_segment, remove_file
 from eventlog.sqlite_target import errors_of_the_source, target_errors
-from eventlog.targets import TargetTaken, held, refuse_the_log
+from eventlog.targets import refuse_the_log
 
 PART = ".part"
 """Added to the name of one file: the directory in which it is made, held by who makes it."""
@@ -30,20 +30,22 @@ def copy_into_one_file(log: Path, target: Path, views: Mapping[str, str]) -> int
     refuse_the_log(log, target)
     _refuse_what_is_there(target)
     place = target.with_name(target.name + PART)
-    try:
+    draft = place / target.name
+    with ExitStack() as holding:
         with target_errors(target):
-            place.mkdir(mode=0o700, exist_ok=True)
-            with held(place):
-                _refuse_what_is_there(target)
-                rows = _gather_what_is_left(log, target, place / target.name, views)
-                (place / target.name).rename(target)
-                shutil.rmtree(place)
-    except TargetTaken:
-        raise
-    except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
-        raise
+            holding.enter_context(held_part(place))
+        _refuse_what_is_there(target)  # asked again: who held the place may have made it
+        holding.callback(_remove_drafts, draft)
+        with target_errors(target):
+            rows = _gather_what_is_left(log, target, draft, views)
+            draft.rename(target)
     return rows
+
+
+def _remove_drafts(draft: Path) -> None:
+    with suppress(OSError):  # then they stay, and the next copy to this target removes them
+        remove_file(draft)
+        remove_file(draft.with_name(draft.name + DRAFT))
 
 
 def _refuse_what_is_there(target: Path) -> None:

@@ -24,3 +24,8 @@ def test_the_remedy_is_named(number: int, remedy: str) -> None:
     assert told.startswith(f"/log/owner.lock: cannot be written ({os.strerror(number)}): ")
     assert told.count(remedy) == 1
     assert isinstance(cannot_write(Path("x"), error), NoRoom) == (number == errno.ENOSPC)
+
+
+def test_an_error_of_words_only_is_told_in_its_words() -> None:
+    told = str(cannot_write(Path("/log"), FileExistsError("it is there already")))
+    assert told == "/log: cannot be written (it is there already)"
