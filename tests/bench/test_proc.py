@@ -40,9 +40,11 @@ def test_cpu_time_of_a_child_counts_for_the_tree() -> None:
         stdout=subprocess.PIPE,
     ) as parent:
         assert parent.stdout is not None
-        assert parent.stdout.readline() == b"done\n"
-        spent_s = proc.cpu_s(parent.pid)
-        parent.kill()
+        try:
+            assert parent.stdout.readline() == b"done\n"
+            spent_s = proc.cpu_s(parent.pid)
+        finally:
+            parent.kill()
     assert 0.29 <= spent_s <= 5
 
 

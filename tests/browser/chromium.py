@@ -194,4 +194,4 @@ def browser(profile: Path) -> Iterator[Page]:
 def with_group(process: subprocess.Popen[bytes], kill: Callable[[int, int], None]) -> None:
     """End the browser and the processes it started: they are a group of their own."""
     kill(process.pid, 9)
-    process.wait(10)
+    process.wait(100)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.certificates import Pair, self_signed
 from tests.e2e.fleet import Fleet, RouterProcess, chat, wait_for
+from tests.ended import ended
 from tests.house.source import ROOT
 from tests.ports import free_port
 
@@ -148,8 +149,9 @@ def front(request: pytest.FixtureRequest, fleet: Fleet, tmp_path: Path) -> Itera
             wait_for(f"{request.param} up", up)
             yield Front(router, client)
         finally:
-            process.terminate()
-            process.wait(10)
+            with ended(process):
+                process.terminate()
+                process.wait(100)
 
 
 def test_tokens_come_one_by_one_and_large_bodies_pass(front: Front) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.certificates import self_signed
 from tests.e2e.fleet import Fleet, RouterProcess, chat, wait_for
 from tests.e2e.test_proxies_in_front import COMPLETIONS, HERE, HOW, piece, replaced
+from tests.ended import ended
 from tests.ports import free_port
 
 pytestmark = [
@@ -67,8 +68,9 @@ def front(routers: list[RouterProcess], tmp_path: Path) -> Iterator[httpx.Client
             wait_for("haproxy up", lambda: client.get("/v1/models").status_code == 200)
             yield client
     finally:
-        process.terminate()
-        process.wait(10)
+        with ended(process):
+            process.terminate()
+            process.wait(100)
 
 
 def has_one_of(told: list[tuple[int, bool, str]], name: str, begin: int) -> bool:

@@ -12,6 +12,7 @@ from eventlog.conformance import read_all, some_entries
 from eventlog.record import same_entries
 from eventlog.segments import list_segments
 from eventlog.sqlite import SqliteStore
+from tests.ended import ended
 from tests.eventlog.appender import PER_OFFER
 
 ROOT = Path(__file__).parents[2]
@@ -26,12 +27,11 @@ def append_until_killed(directory: Path, acknowledgements: int, segment_bytes: i
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    told = [int(process.stdout.readline()) for _ in range(acknowledgements)]
-    process.kill()
-    rest = process.stdout.read()
-    process.wait()
-    process.stdout.close()
+    with ended(process):
+        assert process.stdout is not None
+        told = [int(process.stdout.readline()) for _ in range(acknowledgements)]
+        process.kill()
+        rest = process.stdout.read()
     told += [int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n")]
     return max(told)
 

@@ -14,6 +14,7 @@ from eventlog.chain import verify_chain
 from eventlog.conformance import read_all, some_entries
 from eventlog.record import same_entries
 from eventlog.sqlite import SqliteStore
+from tests.ended import ended
 from tests.eventlog.test_killed import LIMITS, last_told
 from tests.preloaded import as_the_disk_has_it, preloaded
 
@@ -42,11 +43,10 @@ def write_until_the_plug_is_pulled(
         cwd=HERE.parents[1],
         env={**os.environ, **plug},
     )
-    deadline = time.monotonic() + 30
-    while last_told(told) < acknowledged and time.monotonic() < deadline:
-        time.sleep(0.005)
-    writer.kill()
-    writer.wait()
+    deadline = time.monotonic() + 100
+    with ended(writer):
+        while last_told(told) < acknowledged and time.monotonic() < deadline:
+            time.sleep(0.005)
     after = as_the_disk_has_it(kept, directory.with_name(f"{directory.name}-after"))
     return after, last_told(told)
 

@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from eventlog.sqlite import SqliteStore
+from tests.ended import ended
 from tests.field.site import OpenSite
 from tests.field.stub import Stub
 from tests.proxy.scripted import OK, Peer, always
@@ -50,7 +51,8 @@ def verified_elsewhere(log: Path) -> set[str]:
         )
         for seed, zone in ELSEWHERE
     ]
-    told = {process.communicate(timeout=60)[0] for process in running}
+    with ended(*running):
+        told = {process.communicate(timeout=100)[0] for process in running}
     assert {process.returncode for process in running} == {0}, told
     return told
 

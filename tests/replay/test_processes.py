@@ -16,6 +16,7 @@ import pytest
 
 from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SqliteReader, SqliteStore
+from tests.ended import ended
 from tests.replay.cut_logs import judged, keep_snapshots, rewrite, write_log
 from tests.replay.rig import STREAM, busy_day, changed
 from tests.replay.test_command import run
@@ -196,11 +197,14 @@ def alive(pid: int) -> bool:
 def test_none_is_left_however_it_ends(tmp_path: Path, day_log: Path, how: signal.Signals) -> None:
     script = tmp_path / "judge.py"
     script.write_text(JUDGE.replace("if __name__", "stretches.STRETCH_ROWS = 200\nif __name__"))
-    with subprocess.Popen(
-        [sys.executable, str(script), str(day_log)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
+    with (
+        subprocess.Popen(
+            [sys.executable, str(script), str(day_log)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as process,
+        ended(process),
+    ):
         assert process.stdout is not None
         process.stdout.readline()
         until = time.monotonic() + WAIT_S
