@@ -3,9 +3,11 @@
 ``EVENTLOG_KILLS`` is the number of kills, 200 for a whole proof.
 """
 
+import math
 import multiprocessing
 import os
 import random
+import signal
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -24,16 +26,20 @@ PATIENCE_S = 100
 LIMITS = SegmentLimits(size_bytes=60_000)
 
 
-def append_for_ever(directory: Path, told: Path, sync: Sync = "full") -> None:
-    """Each version is told, by a write that outlives this process, once it is durable."""
+def append_for_ever(
+    directory: Path, told: Path, sync: Sync = "full", rest_at: float = math.inf
+) -> None:
+    """Each version is told, by a write that outlives this process, once it is durable. From
+    ``rest_at`` on it only waits to be killed."""
     descriptor = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     store = SqliteStore.open(directory, sync=sync, limits=LIMITS)
     version = store.stream_version("a")
-    while True:
+    while version < rest_at:
         count = version % 7 + 1
         store.append("a", some_entries(count, version), version)
         version += count
         os.write(descriptor, b"%d\n" % version)
+    signal.pause()
 
 
 def last_told(told: Path) -> int:
