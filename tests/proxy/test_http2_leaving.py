@@ -11,8 +11,9 @@ import trio
 from hyperframe.frame import GoAwayFrame, HeadersFrame, RstStreamFrame
 from trio.testing import wait_all_tasks_blocked
 
+from tests.certificates import Pair
 from tests.proxy.asker import Asker, asking
-from tests.proxy.serving import PATIENCE_S, Serving, eventually, serving
+from tests.proxy.serving import PATIENCE_S, Serving, eventually, port_tls, serving
 from tests.proxy.test_http2 import Shelf
 from trioroute.proxy.serving import http2
 from trioroute.proxy.serving.http2_state import LAST_OF_ALL
@@ -20,7 +21,7 @@ from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.parting import Parting
 from trioroute.proxy.serving.wire import READ_BYTES, Wire
 
-NO_ERROR = h2.errors.ErrorCodes.NO_ERROR
+NO_ERROR, INTERNAL_ERROR = h2.errors.ErrorCodes.NO_ERROR, h2.errors.ErrorCodes.INTERNAL_ERROR
 
 
 def goaway(code: int = NO_ERROR) -> bytes:
@@ -239,3 +240,31 @@ async def test_a_connection_whose_last_request_was_reset_is_idle() -> None:
         with trio.fail_after(10):
             await asker.read(lambda: False)
         assert asker.h2.farewells == [(1, NO_ERROR)]
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+async def test_what_runs_when_the_grace_time_is_over_is_reset_and_the_end_is_told(
+    certificate: Pair, tls: bool
+) -> None:
+    """RFC 9113 section 6.8: an end without GOAWAY leaves it open what was taken."""
+    pair, terms = (certificate, port_tls(certificate)) if tls else (None, None)
+    shelf = Shelf()
+    limits = ServerLimits(graceful_timeout_s=0.3)
+    async with (
+        serving(shelf, limits, tls=terms) as server,
+        asking(server, window=100, pair=pair) as asker,
+    ):
+        whole = await asker.ask("/whole")
+        begun = await asker.ask("/big")
+        await asker.read(lambda: whole in asker.whole and len(asker.bodies.get(begun, b"")) == 100)
+        shelf.hold()
+        upload = await asker.ask("/upload", b"x", more=True)
+        silent = await asker.ask("/silent")
+        await shelf.reaches(3)  # of the upload the server knows, its application does not
+        server.shutdown.set()
+        await asker.go_on(upload, b"x" * 16_000, more=True)
+        await asker.read(lambda: False)
+        assert asker.broken == dict.fromkeys((begun, silent, upload), INTERNAL_ERROR)
+        assert asker.h2.farewells == [(silent, NO_ERROR)]
+        assert asker.whole == {whole}
+        assert silent not in asker.heads

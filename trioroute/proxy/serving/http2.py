@@ -18,6 +18,7 @@ from priority.priority import TooManyStreamsError
 
 from trioroute.proxy.serving.frames import FrameMeter
 from trioroute.proxy.serving.hub import Hub
+from trioroute.proxy.serving.refusing import ENDING_BYTES
 from trioroute.proxy.serving.streams import Streams
 from trioroute.proxy.serving.unsent import Unsent
 from trioroute.proxy.serving.wire import READ_BYTES, Wire
@@ -69,7 +70,19 @@ class Http2Connection:
         except* PEER_FAULTS as errors:
             self._blame_peer(errors)
         finally:
+            self._cut_off()
             self._let_go()
+
+    def _cut_off(self) -> None:
+        """Unless it ended by itself, the server was cancelled over it: say so, if the kernel has
+        room, and leave nothing unread that is here, for a close over that resets what was said."""
+        if self._streams is None or self._unsent.dropped:
+            return
+        self._unsent.put(self._streams.parting.cut_off(list(self._streams.streams)))
+        self._wire.finish_writing()
+        left = ENDING_BYTES
+        while left > 0 and (data := self._wire.read_now()):
+            left -= len(data)
 
     def _blame_peer(self, error: BaseException) -> None:
         """Raised by hypercorn for what a peer sent: its fault, and no trace is wanted."""

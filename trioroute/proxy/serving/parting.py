@@ -1,6 +1,6 @@
 """How the server leaves an HTTP/2 connection in order, by GOAWAY (RFC 9113 section 6.8)."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 import attrs
@@ -60,3 +60,16 @@ class Parting:
             data = self.connection.data_to_send()
             if data:
                 await self.send(RawData(data))
+
+    def cut_off(self, running: Iterable[int]) -> bytes:
+        """What is to be sent when all ends at once: that these requests get no answer, and the last
+        GOAWAY, for what the client has begun meanwhile may be asked elsewhere."""
+        with suppress(h2.exceptions.ProtocolError):  # it is closed already
+            for stream_id in running:
+                stream = self.connection.streams.get(stream_id)
+                if stream is not None and stream.open:
+                    self.connection.reset_stream(stream_id, ErrorCodes.INTERNAL_ERROR)
+            if not self.done:
+                self.done = True
+                self.connection.close_connection(last_stream_id=self.begun)
+        return bytes(self.connection.data_to_send())

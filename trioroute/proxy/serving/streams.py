@@ -201,8 +201,10 @@ class Streams(H2Protocol):
         """As hypercorn, but for the end of a body: it returns when END_STREAM is on its way, where
         hypercorn's may return before, and lose it to the GOAWAY of a shutdown. That one comes from
         whoever finds the connection idle, and not from here."""
-        if isinstance(event, Response):
-            # Hypercorn answers for an application that was cancelled, with an empty 500.
+        unended = isinstance(event, StreamClosed) and event.stream_id in self.stream_buffers
+        if isinstance(event, Response) or unended:
+            # Hypercorn answers for an application that was cancelled, with an empty 500, and takes
+            # a request for ended whose answer is not.
             await trio.lowlevel.checkpoint_if_cancelled()
         if isinstance(event, EndBody | EndData):
             buffer = self.stream_buffers.get(event.stream_id)
