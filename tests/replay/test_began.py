@@ -78,14 +78,18 @@ def test_a_stream_that_fell_silent_alone_does_not_say_that_its_replica_did() -> 
     assert "was silent from" not in cause.text
 
 
-def test_the_silence_is_no_normal_phase() -> None:
-    """Two streams freeze 2 s after their first byte; the second of them to be given up ejects."""
+@pytest.mark.parametrize("one_out", [False, True])
+def test_the_silence_is_no_lesser_phase(one_out: bool) -> None:
+    """Two streams freeze 2 s after their first byte; the second of them to be given up ejects.
+    ``one_out``: another replica is out all the time."""
     given = settings(eject={"request_failures": 2}, timeouts={"idle_ms": 30_000})
     rig = Rig(given).live("a")
     rig.finish(rig.go())
     rig.pass_s(3)
     running = [rig.go(), rig.go()]
-    rig.live("b")
+    rig.live("b", "c")
+    if one_out:
+        rig.drain("c")
     rig.pass_s(3)
     for _ in range(30):
         rig.pass_s(1).scrape(a=(0, 0), b=(0, 0))
@@ -94,6 +98,8 @@ def test_the_silence_is_no_normal_phase() -> None:
         rig.pass_s(1)
     assert rig.standing("a") == "EJECTED"
     told = whole(Source(store_of(rig.log.entries)))
-    assert seconds(told.phases)[:2] == [("normal", 0, 6), ("eject", 6, 37)]
-    assert told.phases[1].why.startswith("a was silent from ")
-    assert "; a in trouble, then ejected" in told.phases[1].why
+    at = [one.name for one in told.phases].index("eject")
+    assert seconds(told.phases)[at] == ("eject", 6, 37)
+    assert [one.name for one in told.phases[:at]] == ["normal", "reduced capacity"][: 1 + one_out]
+    assert told.phases[at].why.startswith("a was silent from ")
+    assert "; a in trouble, then ejected" in told.phases[at].why

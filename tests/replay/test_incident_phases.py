@@ -117,6 +117,53 @@ def test_a_phase_tells_whenever_its_reason_changes() -> None:
     assert any(part.endswith("more changes") for part in parts)
 
 
+@pytest.mark.parametrize("before", ["EJECTED", "DRAINING", "PROBING", "overload"])
+def test_an_eject_begins_with_what_was_held_against_its_replica_whatever_was_before(
+    before: str,
+) -> None:
+    rig = Rig().live("a", "b", "c")
+    if before == "EJECTED":
+        rig.pass_s(1).eject("a")
+    elif before == "DRAINING":
+        rig.pass_s(1).drain("a")
+    elif before == "PROBING":
+        rig.probing("a")
+    else:
+        rig.pass_s(1)
+        refuse(rig)
+    held_ms = rig.pass_s(2).at_ms
+    for _ in range(3):
+        rig.fail_scrape("b")
+        rig.pass_s(1)
+    assert rig.standing("b") == "EJECTED"
+    rig.same("c")
+    phases = told_of(rig).phases
+    assert [(one.name, one.from_ms) for one in phases if one.to_ms > held_ms][:1] == [
+        ("eject", held_ms)
+    ]
+    assert "b in trouble, then ejected" in phases[-2].why
+
+
+def test_what_led_to_one_eject_is_not_held_against_its_replica_at_the_next() -> None:
+    rig = Rig().live("a")
+    running = [rig.go() for _ in range(3)]
+    rig.live("b", "c").pass_s(1)
+    for flown in running:
+        rig.fail(flown, status=500)
+    assert rig.standing("a") == "EJECTED"
+    rig.calm(100)
+    assert rig.standing("a") == "LIVE"
+    rig.pass_s(2).eject("a")
+    rig.pass_s(1).same("b")
+    assert [one.name for one in told_of(rig).phases] == [
+        "normal",
+        "reduced capacity",
+        "recovery",
+        "normal",
+        "reduced capacity",
+    ]
+
+
 def by_hand(rig: Rig, name: str) -> None:
     rig.do(Eject(at_ms=rig.at_ms, replica=name, why="hot"))
 

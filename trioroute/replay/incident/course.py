@@ -1,6 +1,6 @@
 """The course of an incident: one phase after the other, without a hole or an overlap."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import attrs
 
@@ -20,6 +20,10 @@ NORMAL = "normal"
 STALLED = "log stalled"
 STILL = "stalled"
 OUTAGE = "outage"
+EJECT = "eject"
+
+_RANKED = (EJECT, "failing", "reduced capacity", STILL, "recovery", NORMAL)
+"""The last phases of REPLAY.md's list, in its order."""
 
 FLAPS = 3
 """Ejects in a row (RULES 6.7) that make a replica flap: one that died twice in ten minutes is a
@@ -109,24 +113,48 @@ class Course:
             kept.append(Phase(name=name, from_ms=from_ms, to_ms=to_ms, why=why))
         self.done = kept
 
-    def was_still(self, from_ms: int, why: str) -> None:
-        """What was taken for normal since then was not: an engine had stopped generating."""
-        done = list[Phase]()
-        for one in self.done:
-            if one.name != NORMAL or one.to_ms <= from_ms:
-                done.append(one)
-                continue
-            if one.from_ms < from_ms:
-                done.append(attrs.evolve(one, to_ms=from_ms))
-            still_ms = max(one.from_ms, from_ms)
-            done.append(Phase(name=STILL, from_ms=still_ms, to_ms=one.to_ms, why=why))
-        self.done = done
-        if self.name == NORMAL:
-            self.turn(max(from_ms, self.since_ms), STILL, why)
+    def was(self, from_ms: int, name: str, why: str) -> None:
+        """It was ``name`` since then, as is known now, where something lesser was told."""
+        lesser = below(name)
+        self.done = relabelled(self.done, lesser, (from_ms, self.since_ms), name, why)
+        if self.name in lesser:
+            self.turn(max(from_ms, self.since_ms), name, why)
+        last = self.done[-1] if self.done else None
+        if last is not None and last.name == self.name and last.to_ms == self.since_ms:
+            self.since_ms = last.from_ms
+            self.whys.insert(0, (last.from_ms, last.why))
+            self.done.pop()
 
     def finish(self, at_ms: int) -> tuple[Phase, ...]:
         self._close(max(at_ms, self.since_ms))
         return tuple(self.done)
+
+
+def below(name: str) -> tuple[str, ...]:
+    """The phases that are told only where ``name`` does not hold."""
+    return _RANKED[_RANKED.index(name) + 1 :]
+
+
+def relabelled(
+    phases: Iterable[Phase], lesser: Container[str], span_ms: tuple[int, int], name: str, why: str
+) -> list[Phase]:
+    """With ``name`` instead of the ``lesser`` ones in that time, joined where it goes on."""
+    made = list[Phase]()
+    for one in phases:
+        begin_ms, end_ms = max(one.from_ms, span_ms[0]), min(one.to_ms, span_ms[1])
+        if one.name not in lesser or begin_ms >= end_ms:
+            made.append(one)
+            continue
+        if one.from_ms < begin_ms:
+            made.append(attrs.evolve(one, to_ms=begin_ms))
+        last = made[-1] if made else None
+        if last is not None and (last.name, last.why, last.to_ms) == (name, why, begin_ms):
+            made[-1] = attrs.evolve(last, to_ms=end_ms)
+        else:
+            made.append(Phase(name=name, from_ms=begin_ms, to_ms=end_ms, why=why))
+        if end_ms < one.to_ms:
+            made.append(attrs.evolve(one, from_ms=end_ms))
+    return made
 
 
 def under_way(state: State) -> dict[str, str]:
@@ -235,7 +263,7 @@ def phase_of(state: State, struck: Iterable[str]) -> tuple[str, str]:
         return "flapping", f"{_names(told)} again: eject {n} in a row"
     caught = [name for name in struck if name in out]
     if caught:
-        return "eject", f"{_names(caught)} ejected, its requests are still running or given up"
+        return EJECT, f"{_names(caught)} ejected, its requests are still running or given up"
     ejected = [([name for name in out if _ejected(state, name) == how], how) for how in EJECTED]
     away = (*ejected, (draining, "draining"), (asleep, "asleep"))
     words = [f"{_names(names)} {word}" for names, word in away if names]

@@ -63,6 +63,10 @@ class Evidence:
         if replica in self.against:
             self.against[replica].requests.clear()
 
+    def forget(self, replica: str) -> None:
+        """What was held against it has led to its eject, and that is over."""
+        self.against.pop(replica, None)
+
     def held(self) -> set[str]:
         """The replicas that some request is held against."""
         return {name for name, one in self.against.items() if one.requests}

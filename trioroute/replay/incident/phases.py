@@ -4,11 +4,12 @@ import attrs
 
 from trioroute.projections import State
 from trioroute.replay.incident.course import (
-    NORMAL,
+    EJECT,
     OUTAGE,
     OVERLOAD,
     STILL,
     Course,
+    below,
     outage_of,
     phase_of,
     stalled_in,
@@ -94,14 +95,17 @@ class Phases:
             self.course.turn(at_ms if until_ms is None else min(at_ms, until_ms), name, why)
 
     def stood_still(self, replica: str, since_ms: int) -> None:
-        """It is found now that an engine stopped generating then: what was normal since was not."""
+        """It is found now that an engine stopped generating then."""
         if replica in stalled_in(self.state):
-            why = still_words([replica])
-            self.course.was_still(since_ms, why)
-            self.room.then = [
-                (at_ms, STILL, why) if name == NORMAL and at_ms >= since_ms else (at_ms, name, told)
-                for at_ms, name, told in self.room.then
-            ]
+            self._was(since_ms, STILL, still_words([replica]))
+
+    def in_trouble(self, replica: str, since_ms: int) -> None:
+        """It is ejected now for what is held against it since then."""
+        self._was(since_ms, EJECT, f"{replica} in trouble, then ejected")
+
+    def _was(self, since_ms: int, name: str, why: str) -> None:
+        self.course.was(since_ms, name, why)
+        self.room.was(since_ms, name, why, below(name))
 
     def turn(self, at_ms: int) -> None:
         name, why = self._phase(at_ms)

@@ -1,6 +1,7 @@
 """Whether there was room for requests: queues that last, and refusals for want of room."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from itertools import zip_longest
 
 import attrs
 
@@ -82,6 +83,18 @@ class Room:
         """What it is from ``at_ms`` on, unless refusals go on."""
         if self.then[-1][1:] != (name, why) and len(self.then) < THEN_MAX:
             self.then.append((at_ms, name, why))
+
+    def was(self, from_ms: int, name: str, why: str, lesser: Container[str]) -> None:
+        """It was ``name`` since then where something ``lesser`` was kept."""
+        made = list[tuple[int, str, str]]()
+        ends = [at_ms for at_ms, *_ in self.then[1:]]
+        for (at_ms, told, words), end_ms in zip_longest(self.then, ends):
+            is_less = told in lesser and (end_ms is None or end_ms > from_ms)
+            if not is_less or at_ms < from_ms:
+                made.append((at_ms, told, words))
+            if is_less:
+                made.append((max(at_ms, from_ms), name, why))
+        self.then = made
 
     def queued(self, at_ms: int) -> str | None:
         """Why there is no room, as replicas tell it; None: there is."""

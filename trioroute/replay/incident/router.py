@@ -10,7 +10,6 @@ from trioroute import events as e
 from trioroute.projections import Stalls, State, apply
 from trioroute.replay.incident import down
 from trioroute.replay.incident.course import (
-    NORMAL,
     STALLED,
     Course,
     asleep_in,
@@ -176,6 +175,7 @@ class Router:
 
     def _returns(self, record: Record, event: e.Live | e.Probing) -> None:
         self._health(record, event)
+        self.requests.evidence.forget(event.replica)  # the next eject has evidence of its own
         self.story.causes.back(event.replica, record.at_ms)
 
     def _joined(self, record: Record, event: e.ReplicaJoined) -> None:
@@ -228,8 +228,7 @@ class Router:
             cause = cause_of("eject", record.at_ms, line.place, text, evidence)
             self.story.causes.trouble(Trouble(begun_ms, cause, event.replica, models))
             self.story.causes.led_to(event.replica, line)
-        if self.course.name == NORMAL and event.by is None:
-            self.course.turn(begun_ms, "eject", f"{event.replica} in trouble, then ejected")
+            self.phases.in_trouble(event.replica, begun_ms)
         self.requests.strike(event.replica)
 
     def _started(self, record: Record, event: e.Started) -> None:

@@ -1,9 +1,10 @@
-"""The phase of a replica that fell silent: what was told as normal until its timeout was not."""
+"""The phase of a replica that fell silent: what was told until its timeout was less."""
 
 from collections.abc import Mapping
 
 import attrs
 
+from trioroute.replay.incident.course import EJECT, below, relabelled
 from trioroute.replay.incident.told import FirstCause, Phase
 from trioroute.replay.read import STREAM_PREFIX
 
@@ -20,25 +21,17 @@ def with_silence(
     stream = STREAM_PREFIX + (dated.place or "").rpartition("/")[0]
     held_ms = min((line.at_ms for line in cause.evidence), default=cause.at_ms)
     why = dated.text.partition(";")[0]
-    phases = _relabelled(by_router.get(stream, ()), dated.at_ms, held_ms, why)
+    phases = _with_eject(by_router.get(stream, ()), dated.at_ms, held_ms, why)
     return {**by_router, stream: phases}
 
 
-def _relabelled(phases: tuple[Phase, ...], from_ms: int, to_ms: int, why: str) -> tuple[Phase, ...]:
-    """What is normal in that time is a phase ``eject``, one with the ``eject`` that follows it."""
+def _with_eject(phases: tuple[Phase, ...], from_ms: int, to_ms: int, why: str) -> tuple[Phase, ...]:
+    """What is less in that time is a phase ``eject``, one with the ``eject`` that follows it."""
     made = list[Phase]()
-    for one in phases:
+    for one in relabelled(phases, below(EJECT), (from_ms, to_ms), EJECT, why):
         before = made[-1] if made else None
-        if one.name == "eject" and before is not None and before.why == why:
+        if one.name == EJECT and before is not None and before.why == why:
             made[-1] = attrs.evolve(before, to_ms=one.to_ms, why=f"{why}; {one.why}")
-            continue
-        begin_ms, end_ms = max(one.from_ms, from_ms), min(one.to_ms, to_ms)
-        if one.name != "normal" or begin_ms >= end_ms:
+        else:
             made.append(one)
-            continue
-        if one.from_ms < begin_ms:
-            made.append(attrs.evolve(one, to_ms=begin_ms))
-        made.append(Phase(name="eject", from_ms=begin_ms, to_ms=end_ms, why=why))
-        if end_ms < one.to_ms:
-            made.append(attrs.evolve(one, from_ms=end_ms))
     return tuple(made)
