@@ -278,10 +278,6 @@ async def test_two_hundred_mixed_connections_leave_nothing_behind() -> None:
                     good += 1
 
     async with serving(app, QUICK) as server:
-        async with client(server.port) as c:
-            await c.send(GET)
-            await c.reply()
-        await trio.sleep(0.05)
         files = open_files()
         tasks = trio.lowlevel.current_statistics().tasks_living
         async with trio.open_nursery() as nursery:

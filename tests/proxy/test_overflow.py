@@ -15,6 +15,7 @@ from tests.proxy.serving import (
     RawClient,
     Serving,
     echo,
+    eventually,
     open_files,
     port_tls,
     serving,
@@ -90,5 +91,5 @@ async def test_one_that_does_not_shake_hands_holds_nothing_for_long(
             with trio.fail_after(20):
                 assert await RawClient(stream).ended()
             await stream.aclose()
-        assert open_files() <= before
+        await eventually(lambda: open_files() <= before)
         assert await refused(server, certificate)
