@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-WAIT_S = 20.0
+WAIT_S = 60.0
 OPTIONS = (
     "--headless=new",
     "--no-sandbox",

@@ -47,7 +47,7 @@ async def test_a_line_ends_in_cr_and_lf_only(
 async def test_a_stream_that_broke_goes_on_where_it_stopped() -> None:
     """Also where the last look at the state is older than the last event."""
     asked: list[str] = []
-    with trio.fail_after(10):
+    with trio.fail_after(40):
         async with trio.open_nursery() as nursery:
 
             def answer(request: httpx.Request) -> httpx.Response:

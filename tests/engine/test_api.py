@@ -62,7 +62,7 @@ async def test_the_head_of_a_stream_comes_before_the_first_token(
 ) -> None:
     handle = await start_engine(prefill_tokens_per_s=0.1)
     client = await client_of(handle)
-    with trio.fail_after(5):
+    with trio.fail_after(40):
         async with client.stream("POST", "/v1/chat/completions", json=chat(stream=True)) as answer:
             assert answer.status_code == 200
             await until(lambda: len(handle.batch.running) == 1)

@@ -18,7 +18,7 @@ async def connect(handle: EngineHandle) -> trio.SocketStream:
 async def receive(stream: trio.SocketStream, ending: bytes) -> bytes:
     """Reads until the bytes end so."""
     got = b""
-    with trio.fail_after(5):
+    with trio.fail_after(40):
         while not got.endswith(ending):
             piece = await stream.receive_some()
             assert piece, f"closed after {got!r}"
@@ -27,7 +27,7 @@ async def receive(stream: trio.SocketStream, ending: bytes) -> bytes:
 
 
 async def receive_all(stream: trio.SocketStream) -> bytes:
-    with trio.fail_after(5):
+    with trio.fail_after(40):
         return b"".join([piece async for piece in stream])
 
 
@@ -55,7 +55,7 @@ async def test_a_client_that_leaves_frees_its_slot_and_lets_the_next_run(
     await until(lambda: len(handle.batch.waiting) == 1)
     first = handle.batch.running[0]
     await leaving.aclose()
-    await until(lambda: first.done, within_s=0.5)
+    await until(lambda: first.done)
     await until(lambda: not handle.batch.waiting and len(handle.batch.running) == 1)
     assert handle.batch.counters.finished["abort"] == 0
     await staying.aclose()
@@ -70,7 +70,7 @@ async def test_a_client_that_leaves_while_it_waits_is_forgotten(start_engine: St
     await waiting.send_all(post(chat(max_tokens=50_000)))
     await until(lambda: len(handle.batch.waiting) == 1)
     await waiting.aclose()
-    await until(lambda: not handle.batch.waiting, within_s=0.5)
+    await until(lambda: not handle.batch.waiting)
     assert len(handle.batch.running) == 1
     await running.aclose()
 
@@ -177,5 +177,5 @@ async def test_what_is_no_http_or_too_large_is_refused_and_closed(
     monkeypatch.setattr(connection, "MAX_BODY_BYTES", 98)
     async with await connect(await start_engine()) as stream:
         await stream.send_all(sent)
-        with trio.fail_after(5):
+        with trio.fail_after(40):
             assert (await stream.receive_some()).startswith(b"HTTP/1.1 " + status)

@@ -29,7 +29,7 @@ async def test_a_failing_store_is_tried_again_until_it_recovers(threaded: bool) 
         await nursery.start(journal.run)
         look()
         journal.offer(some_entries(1))
-        with trio.fail_after(10):
+        with trio.fail_after(40):
             while journal.failing is None:  # noqa: ASYNC110  # a property, not an event
                 await trio.sleep(0.001)
             look()
@@ -51,7 +51,7 @@ async def test_a_stall_is_dated_from_its_first_failure(threaded: bool) -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(journal.run)
         journal.offer(some_entries(1))
-        with trio.fail_after(10):
+        with trio.fail_after(40):
             while store.attempts < 4:  # noqa: ASYNC110  # a counter, not an event
                 await trio.sleep(0.001)
         assert journal.stalled_since_ms == 5_000
@@ -70,7 +70,7 @@ async def test_a_write_that_reported_failure_after_its_commit_is_stored_once(
         journal.offer(some_entries(2, 2 * n))
     async with trio.open_nursery() as nursery:
         await nursery.start(journal.run)
-        with trio.fail_after(10):
+        with trio.fail_after(40):
             await journal.durable(6)
             await journal.durable(journal.offer(some_entries(1, 6)))
         journal.close()

@@ -80,7 +80,7 @@ async def test_a_large_body_is_read_by_a_child_and_a_small_one_is_not() -> None:
 
 async def test_while_the_child_starts_a_middling_body_does_not_wait_for_it() -> None:
     async with running() as reader:
-        with trio.fail_after(5):
+        with trio.fail_after(40):
             await reader.facts(ASKED, prompt(AWAY_BYTES))
         assert reader.child is None
         await eventually(lambda: reader.child is not None, 30)

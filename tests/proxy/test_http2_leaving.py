@@ -80,7 +80,7 @@ async def test_a_client_that_leaves_and_gives_up_its_last_request_is_let_go() ->
         stream = await asker.ask("/lost")
         await shelf.reaches(1)
         await asker.raw.send(goaway() + RstStreamFrame(stream, error_code=8).serialize())
-        with trio.fail_after(10):
+        with trio.fail_after(40):
             await asker.read(lambda: False)
     assert shelf.ends == [("/lost", True)]
 
@@ -88,7 +88,7 @@ async def test_a_client_that_leaves_and_gives_up_its_last_request_is_let_go() ->
 async def test_a_client_that_leaves_without_a_request_is_let_go_at_once() -> None:
     async with serving(Shelf()) as server, asking(server) as asker:
         await asker.raw.send(goaway())
-        with trio.fail_after(10):
+        with trio.fail_after(40):
             await asker.read(lambda: False)
 
 
@@ -110,7 +110,7 @@ async def test_an_idle_connection_is_asked_to_leave_when_the_server_drains(used:
         if used:
             await asker.read_whole(await asker.ask("/first"))
         drain.set()
-        with trio.fail_after(10):
+        with trio.fail_after(40):
             await asker.read(lambda: False)
         assert asker.h2.farewells == [(LAST_OF_ALL, NO_ERROR), (1 if used else 0, NO_ERROR)]
         assert not server.shutdown.is_set()
@@ -237,7 +237,7 @@ async def test_a_connection_whose_last_request_was_reset_is_idle() -> None:
         stream = await asker.ask("/lost")
         await shelf.reaches(1)
         await asker.reset(stream)
-        with trio.fail_after(10):
+        with trio.fail_after(40):
             await asker.read(lambda: False)
         assert asker.h2.farewells == [(1, NO_ERROR)]
 

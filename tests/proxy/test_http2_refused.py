@@ -54,7 +54,7 @@ async def test_who_goes_on_sending_a_refused_body_is_asked_to_stop(
     async with serving(echo, LIMITS) as server, asking(server) as asker:
         refused = await asker.ask("/", b"x" * 16_000, more=True)
         await asker.read_whole(refused)
-        with trio.fail_after(10):
+        with trio.fail_after(40):
             sent = await sends_on(asker, refused, lambda: refused in asker.broken)
         assert asker.broken == {refused: h2.errors.ErrorCodes.NO_ERROR}
         assert asker.heads[refused][":status"] == "413"

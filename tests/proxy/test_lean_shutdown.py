@@ -43,7 +43,12 @@ async def test_idle_connections_close_and_running_requests_finish() -> None:
         else:
             await say(send, b"")
 
-    async with serving(app) as server, client(server.port) as idle, client(server.port) as busy:
+    patient = ServerLimits(graceful_timeout_s=100)
+    async with (
+        serving(app, patient) as server,
+        client(server.port) as idle,
+        client(server.port) as busy,
+    ):
         await idle.send(GET)
         await idle.reply()
         await busy.send(b"GET /slow HTTP/1.1\r\nhost: t\r\n\r\n")
@@ -55,7 +60,7 @@ async def test_idle_connections_close_and_running_requests_finish() -> None:
         assert not server.stopped.is_set()
         go.set()
         assert await busy.rest() == b"1\r\na\r\n1\r\nb\r\n0\r\n\r\n"
-        with trio.fail_after(4):
+        with trio.fail_after(40):
             await server.stopped.wait()
 
 
@@ -80,7 +85,12 @@ async def test_a_request_that_is_on_its_way_at_the_end_is_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(hub, "FIRST_REQUEST_S", 1.0)
-    async with serving(echo) as server, client(server.port) as new, client(server.port) as mute:
+    patient = ServerLimits(graceful_timeout_s=100)
+    async with (
+        serving(echo, patient) as server,
+        client(server.port) as new,
+        client(server.port) as mute,
+    ):
         await trio.sleep(0.05)  # both are accepted, and have sent nothing
         begun = trio.current_time()
         server.shutdown.set()
@@ -88,7 +98,7 @@ async def test_a_request_that_is_on_its_way_at_the_end_is_answered(
         await new.send(GET)
         assert (await new.reply()).headers["connection"] == "close"
         assert await mute.ended()
-        with trio.fail_after(4):
+        with trio.fail_after(40):
             await server.stopped.wait()
         assert trio.current_time() - begun >= 1
 
