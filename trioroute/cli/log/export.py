@@ -1,5 +1,6 @@
 """``trioroute log export``: events as JSON lines."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -31,7 +32,8 @@ Examples:
 """
 
 PART = ".part"
-"""Added to the name of the file while it is not whole."""
+"""Added to the name of the file while it is not whole, behind the number of the process that writes
+it: two at once would write into each other's draft."""
 
 
 @click.command("export", epilog=EPILOG)
@@ -108,7 +110,7 @@ def _whole(output: Path) -> Iterator[BinaryIO]:
     """A file that gets its name once all is in it: what is cut short looks like less happened.
     Where no regular file is there (a pipe, a device), it is written to as it is."""
     place = output.resolve()
-    draft = place.with_name(place.name + PART)
+    draft = place.with_name(f"{place.name}.{os.getpid()}{PART}")
     if output.exists() and not output.is_file():
         draft = place = output
     try:
