@@ -6,7 +6,6 @@ Hypercorn itself only queues a disconnect message and lets later sends vanish wi
 """
 
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import attrs
@@ -15,15 +14,14 @@ import trio
 
 from trioroute.proxy.serving.asgi import (
     ASGIApp,
-    Message,
     Receive,
     Scope,
     Send,
     broken_on_purpose,
-    tells_length,
 )
 from trioroute.proxy.serving.chunked import too_large_body
 from trioroute.proxy.serving.gathering import Gathered
+from trioroute.proxy.serving.guarded import GuardedExchange, StreamEnds
 from trioroute.proxy.serving.hangup import EXTENSION, Client
 from trioroute.proxy.serving.hub import Hub
 from trioroute.proxy.serving.pace import Pace
@@ -32,7 +30,6 @@ from trioroute.proxy.serving.refusal import FAILED, NO_WEBSOCKET, Refusal
 
 logger = logging.getLogger("trioroute.proxy")
 
-HOP_BY_HOP = frozenset((b"transfer-encoding", b"keep-alive", b"proxy-connection", b"upgrade"))
 DRAIN_S = 10.0
 
 
@@ -43,15 +40,11 @@ class GuardedApp:
         self,
         hub: Hub,
         app: ASGIApp,
-        break_stream: Callable[[Send], Awaitable[None]],
-        undelivered: Callable[[Send], bool],
-        stalled: Callable[[Send], bool],
+        ends: StreamEnds,
     ) -> None:
         self._hub = hub
-        self._undelivered = undelivered
-        self._stalled = stalled
         self._app = app
-        self._break_stream = break_stream
+        self._ends = ends
         self._limit_s = hub.limits.client_stall_ms / 1000
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,24 +64,31 @@ class GuardedApp:
             await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_h2 = scope["http_version"] == "2"
+        waits = is_h2 and _waits_for_word(scope)
         try:
-            if scope["http_version"] == "2":
-                self._check(scope)
+            length = self._check(scope) if is_h2 else 0
             if self._hub.door is not None:
                 turned_away = self._hub.door(scope["raw_path"], scope["headers"])
                 if turned_away is not None:
                     raise turned_away
+            self._check_length(length)
+            if waits:
+                waits = False
+                await self._ends.go_on(send)
             body = await self._read_body(receive)
         except Refusal as refusal:
             self._hub.refused(refusal.code)
             await self._answer(send, self._hub.addressed(refusal, _known(scope)))
+            if waits:
+                # Its body does not come, nor the end that its stream would else wait for.
+                await self._ends.stop_sending(send)
             await _drain(receive)
             return
         if body is None:
             return
         client = Client()
         scope["extensions"][EXTENSION] = client
-        is_h2 = scope["http_version"] == "2"
         session = GuardedExchange(body, send, client, self._hub, is_h2)
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
@@ -104,13 +104,18 @@ class GuardedApp:
             nursery.cancel_scope.cancel()
         await self._settle(scope, session, failure, client.gone)
 
-    def _check(self, scope: Scope) -> None:
-        """Of a head, h2 looks only at what HTTP/2 forbids."""
+    def _check(self, scope: Scope) -> int:
+        """Of a head, h2 looks only at what HTTP/2 forbids. Returns the length it tells, or 0."""
         target, query = scope["raw_path"], scope["query_string"]
         if query:
             target = b"%b?%b" % (target, query)
         method = scope["method"].encode()
-        check_fields(method, target, scope["headers"], self._hub.limits)
+        return check_fields(method, target, scope["headers"], self._hub.limits)
+
+    def _check_length(self, told: int) -> None:
+        limits = self._hub.limits
+        if told > limits.body_bytes:
+            raise too_large_body(limits.body_bytes, str(told), limits.body_setting)
 
     async def _read_body(self, receive: Receive) -> bytes | None:
         limit_s = self._hub.limits.body_timeout_s
@@ -142,7 +147,7 @@ class GuardedApp:
     async def _watch(
         self,
         receive: Receive,
-        session: "GuardedExchange",
+        session: GuardedExchange,
         client: Client,
         scope: trio.CancelScope,
     ) -> None:
@@ -150,13 +155,13 @@ class GuardedApp:
         would wait for the window of one that is gone to open."""
         while (await receive())["type"] != "http.disconnect":
             pass
-        if not session.complete or self._undelivered(session.raw_send):
+        if not session.complete or self._ends.undelivered(session.raw_send):
             client.gone = True
-            client.stalled = client.stalled or self._stalled(session.raw_send)
+            client.stalled = client.stalled or self._ends.stalled(session.raw_send)
             scope.cancel()
 
     async def _settle(
-        self, scope: Scope, session: "GuardedExchange", failure: Exception | None, gone: bool
+        self, scope: Scope, session: GuardedExchange, failure: Exception | None, gone: bool
     ) -> None:
         """End what the application did not end."""
         on_purpose = failure is not None and broken_on_purpose(failure)
@@ -165,13 +170,13 @@ class GuardedApp:
                 "the application failed on %s %r", scope["method"], scope["path"], exc_info=failure
             )
         if session.stalled:
-            await self._break_stream(session.raw_send)
+            await self._ends.break_stream(session.raw_send)
         if session.delivered or gone:
             return
         if failure is None:
             logger.error("the application left %s %r unended", scope["method"], scope["path"])
         if session.started or on_purpose:
-            await self._break_stream(session.raw_send)
+            await self._ends.break_stream(session.raw_send)
         else:
             await self._answer(session.raw_send, self._hub.addressed(FAILED, _known(scope)))
 
@@ -179,7 +184,7 @@ class GuardedApp:
         with trio.move_on_after(self._limit_s) as waiting:
             await _answer(send, refusal)
         if waiting.cancelled_caught:
-            await self._break_stream(send)
+            await self._ends.break_stream(send)
 
 
 @attrs.define(eq=False)
@@ -194,73 +199,17 @@ class _Coming(Pace):
         self.scope.cancel()
 
 
-class GuardedExchange:
-    """Receive and send for one call of the application, on hypercorn's messages."""
-
-    def __init__(self, body: bytes, send: Send, client: Client, hub: Hub, is_h2: bool) -> None:
-        self.raw_send = send
-        self.client = client
-        self.scope: trio.CancelScope | None = None
-        """Of the application: cancelled for a client that takes nothing for ``client_stall_ms``."""
-        self.deadline = float("inf")
-        self.stalled = False
-        self._hub = hub
-        self.started = False
-        self.complete = False
-        """The last message was given to ``send``."""
-        self.delivered = False
-        """It found its way: who gives the answer up before that ends it broken."""
-        self._body: bytes | None = body
-        self._dropped = HOP_BY_HOP | {b"connection"} if is_h2 else HOP_BY_HOP
-        self._date = (b"date", hub.date_line[6:].strip())
-
-    async def receive(self) -> Message:
-        """The whole body first; the disconnect only once the response is complete."""
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        if not self.complete:
-            await trio.sleep_forever()
-        return {"type": "http.disconnect"}
-
-    async def send(self, message: Message) -> None:
-        """Pass a message on, without headers that HTTP/2 forbids or hypercorn writes itself."""
-        if message["type"] == "http.response.start":
-            dropped = self._dropped
-            if not tells_length(message["status"]):
-                dropped |= {b"content-length"}
-            headers = [
-                (name.lower(), value)
-                for name, value in message.get("headers", ())
-                if name.lower() not in dropped
-            ]
-            if not any(name == b"date" for name, _ in headers):
-                headers.append(self._date)
-            self.started = True
-            await self.raw_send({**message, "headers": headers})
-            return
-        last = not message.get("more_body", False)
-        if last:
-            self.complete = True  # before the wait: a hang-up behind it interrupts nothing
-        self.deadline = self._hub.deadline(self._hub.limits.client_stall_ms / 1000)
-        try:
-            await self.raw_send(message)
-        finally:
-            self.deadline = float("inf")
-        self.delivered = last
-
-    def expire(self) -> None:
-        """The client took nothing for too long: it counts as gone."""
-        self.deadline = float("inf")
-        self.stalled = self.client.stalled = self.client.gone = True
-        if self.scope is not None:
-            self.scope.cancel()
-
-
 async def _answer(send: Send, refusal: Refusal, kind: str = "http.response") -> None:
     headers = refusal.headers()
     await send({"type": f"{kind}.start", "status": refusal.status, "headers": headers})
     await send({"type": f"{kind}.body", "body": refusal.body(), "more_body": False})
+
+
+def _waits_for_word(scope: Scope) -> bool:
+    """Whether the client sends its body when it is told to (RFC 9110 section 10.1.1)."""
+    return any(
+        name == b"expect" and value.lower() == b"100-continue" for name, value in scope["headers"]
+    )
 
 
 def _known(scope: Scope) -> KnownHead:

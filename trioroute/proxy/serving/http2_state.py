@@ -12,6 +12,7 @@ from h2.errors import ErrorCodes
 from h2.events import Event
 from h2.exceptions import InvalidBodyLengthError, ProtocolError
 from h2.settings import SettingCodes, Settings
+from h2.stream import StreamState
 from hpack import HPACKError
 from hyperframe.frame import DataFrame, Frame, GoAwayFrame, HeadersFrame, PriorityFrame
 
@@ -87,6 +88,11 @@ class Http2State(H2Connection):
             if not made and not read:
                 raise
             return self._reset(frame.stream_id)
+
+    def came_whole(self, stream_id: int) -> bool:
+        """Whether the client has ended its side of this stream."""
+        stream = self.streams.get(stream_id)
+        return stream is None or stream.state_machine.state is not StreamState.OPEN
 
     def _runs(self, stream_id: int) -> bool:
         return stream_id in self.streams and self.streams[stream_id].open

@@ -95,8 +95,9 @@ def parse_head(head: bytes, limits: ServerLimits) -> RequestHead:
 
 def check_fields(
     method: bytes, target: bytes, headers: Iterable[tuple[bytes, bytes]], limits: ServerLimits
-) -> None:
+) -> int:
     """The same grammar and limits for a head that came in fields of its own, as HTTP/2 has it.
+    Returns the length of body that it tells, or 0.
 
     It is written to a replica in HTTP/1.1: what has no place in a line there is refused here.
     Raises Refusal: 400, 414, 431.
@@ -119,8 +120,7 @@ def check_fields(
     if target[:1] != b"/" and (target, method) != (b"*", b"OPTIONS"):
         raise invalid("the request target must begin with /")
     _split_target(method, target)
-    if lengths:
-        _length(lengths)
+    return _length(lengths) if lengths else 0
 
 
 def _check_sizes(target: bytes, count: int, limits: ServerLimits) -> None:

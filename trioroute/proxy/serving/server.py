@@ -11,13 +11,13 @@ import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config, Sockets
 
+from trioroute.proxy.serving import stream_ends
 from trioroute.proxy.serving.asgi import ASGIApp
 from trioroute.proxy.serving.guard import GuardedApp
 from trioroute.proxy.serving.hub import Door, Headers, Hub, RefusalBody
 from trioroute.proxy.serving.limits import ServerLimits
 from trioroute.proxy.serving.seam import lean_worker
 from trioroute.proxy.serving.sockets import listen_on
-from trioroute.proxy.serving.stream_ends import break_stream, stalled, undelivered
 from trioroute.proxy.serving.tls import Renewable
 
 logger = logging.getLogger("trioroute.proxy")
@@ -58,7 +58,7 @@ async def serve_http(
     """
     config = _config(limits, tls)
     hub = Hub(limits, on_refusal, door, refusal_headers, refusal_body)
-    guarded = GuardedApp(hub, app, break_stream, undelivered, stalled)
+    guarded = GuardedApp(hub, app, stream_ends)
     sockets = await listen_on(listen, limits)
     bound = [sock.getsockname()[:2] for sock in sockets]
     serve = _worker(hub, app, guarded, config, sockets)

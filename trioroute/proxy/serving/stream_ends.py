@@ -4,13 +4,17 @@ Touches private names of hypercorn, as ``seam`` does.
 """
 
 import logging
+from contextlib import suppress
+from typing import Any
 
+import h2.exceptions
 import trio
 from h2.errors import ErrorCodes
 from hypercorn.protocol.http_stream import ASGIHTTPState
 
 from trioroute.proxy.serving.asgi import Send
 from trioroute.proxy.serving.hangup import Client
+from trioroute.proxy.serving.streams import Streams
 
 logger = logging.getLogger("trioroute.proxy")
 
@@ -23,21 +27,45 @@ async def break_stream(send: Send) -> None:
     Hypercorn forgets an HTTP/2 stream whose application failed half-way and leaves the client
     waiting for ever. Bytes already queued get FLUSH_S to leave first, unless they would end it.
     """
-    stream = getattr(send, "__self__", None)
-    protocol = getattr(getattr(stream, "send", None), "__self__", None)
-    reset = getattr(getattr(protocol, "connection", None), "reset_stream", None)
-    if stream is None or protocol is None or reset is None:
+    stream, protocol = _inside(send)
+    if protocol is None:
         return
     buffered = protocol.stream_buffers.get(stream.stream_id)
     with trio.move_on_after(FLUSH_S):
         if buffered is not None and len(buffered.buffer) and not buffered._complete:
             await buffered.drain()
     try:
-        reset(stream.stream_id, error_code=ErrorCodes.INTERNAL_ERROR)
+        protocol.connection.reset_stream(stream.stream_id, error_code=ErrorCodes.INTERNAL_ERROR)
         await protocol._flush()
         await protocol._window_updated(stream.stream_id)  # what was buffered for it goes
     except Exception:
         logger.debug("the stream was gone before it could be reset", exc_info=True)
+
+
+async def go_on(send: Send) -> None:
+    """Answer ``Expect: 100-continue`` (RFC 9110 section 10.1.1) unless the body came meanwhile."""
+    stream, protocol = _inside(send)
+    if protocol is None:
+        return
+    with suppress(h2.exceptions.ProtocolError):  # the stream is gone
+        if not protocol.came_whole(stream.stream_id):
+            protocol.connection.send_headers(stream.stream_id, [(b":status", b"100")])
+            await protocol._flush()
+
+
+async def stop_sending(send: Send) -> None:
+    """RST_STREAM, NO_ERROR, behind an answer that is whole (RFC 9113 section 8.1)."""
+    stream, protocol = _inside(send)
+    if protocol is not None and stream.state is ASGIHTTPState.CLOSED:
+        protocol.stop_sending(stream.stream_id)
+        await protocol._flush()
+
+
+def _inside(send: Send) -> tuple[Any, Streams | None]:
+    """The stream of hypercorn's behind it, and that of its connection, which may not be ours."""
+    stream = getattr(send, "__self__", None)
+    protocol = getattr(getattr(stream, "send", None), "__self__", None)
+    return stream, protocol if isinstance(protocol, Streams) else None
 
 
 def undelivered(send: Send) -> bool:

@@ -194,8 +194,19 @@ class Streams(H2Protocol):
         rest = self._rests.setdefault(stream_id, _Rest())
         rest.left -= size
         if rest.left < 0 or trio.current_time() > rest.until:
-            del self._rests[stream_id]
-            self.connection.reset_stream(stream_id, error_code=ErrorCodes.NO_ERROR)
+            self.stop_sending(stream_id)
+
+    def stop_sending(self, stream_id: int) -> None:
+        """Nothing more is taken of a request whose answer is whole."""
+        self._rests.pop(stream_id, None)
+        stream = self.connection.streams.get(stream_id)
+        if stream is not None and stream.open:
+            with suppress(h2.exceptions.ProtocolError):  # the connection is over
+                self.connection.reset_stream(stream_id, error_code=ErrorCodes.NO_ERROR)
+
+    def came_whole(self, stream_id: int) -> bool:
+        """Whether nothing more comes of this request."""
+        return self.parting.connection.came_whole(stream_id)
 
     async def stream_send(self, event: Any) -> None:  # noqa: ANN401 - hypercorn's
         """As hypercorn, but for the end of a body: it returns when END_STREAM is on its way, where
