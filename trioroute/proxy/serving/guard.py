@@ -31,6 +31,8 @@ from trioroute.proxy.serving.refusal import FAILED, NO_WEBSOCKET, Refusal
 logger = logging.getLogger("trioroute.proxy")
 
 DRAIN_S = 10.0
+STOP_S = 1.0
+"""For a client that was refused to end its request by itself."""
 
 
 class GuardedApp:
@@ -81,7 +83,9 @@ class GuardedApp:
             self._hub.refused(refusal.code)
             await self._answer(send, self._hub.addressed(refusal, _known(scope)))
             if waits:
-                # Its body does not come, nor the end that its stream would else wait for.
+                # Its body does not come, nor the end that its stream would else wait for. Not in
+                # one go with the answer, which curl 7.88 takes for lost then.
+                await trio.sleep(STOP_S)
                 await self._ends.stop_sending(send)
             await _drain(receive)
             return
