@@ -65,11 +65,16 @@ async def test_http2_forbidden_headers_do_not_leave() -> None:
 async def test_http2_client_that_leaves_cancels_the_application(stream: bool) -> None:
     app = Watcher(stream)
     async with serving(app) as server:
-        async with h2_client(server.port) as c:
-            with trio.move_on_after(0.3):
-                async with c.stream("GET", "/") as reply:
-                    async for _ in reply.aiter_raw():
-                        pass
+
+        async def asks(c: httpx.AsyncClient) -> None:
+            async with c.stream("GET", "/") as reply:
+                async for _ in reply.aiter_raw():
+                    pass
+
+        async with h2_client(server.port) as c, trio.open_nursery() as nursery:
+            nursery.start_soon(asks, c)
+            await eventually(lambda: app.began)
+            nursery.cancel_scope.cancel()
         await eventually(lambda: bool(app.ends))
     assert app.ends == [(False, True)]
 
