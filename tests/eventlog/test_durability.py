@@ -83,8 +83,8 @@ async def test_the_loop_is_woken_for_a_commit_only_if_somebody_waits() -> None:
         await journal.durable(1)
         trio.lowlevel.add_instrument(Steps())
         journal.offer(some_entries(1, 1))
-        await trio.sleep(0.1)
-        assert store.head().seq == 2
+        await _committed(store, 2)
+        await trio.sleep(0.1)  # what is to be woken for it would be by now
         assert not [name for name in woken if "run_sync_soon" in name]
         assert journal.is_durable(2), "it is seen when somebody looks"
         journal.offer(some_entries(1, 2))
