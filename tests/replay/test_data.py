@@ -158,5 +158,5 @@ def test_one_is_not_many(tmp_path: Path) -> None:
     assert ", 1 decision, 0 digests, 0 restarts" in run(log, "--verify").stdout
     assert "session s: 1 decision (a 1)" in run(log, "--session", "s").stdout
     told_a = json.loads(run(log, "--replica", "a", "--json").stdout)
-    assert told_a["endings"] == {"failed: status 502": 1}
+    assert told_a["endings"] == {"failed (the replica answered 502)": 1}
     assert "a: 1 dispatch, 0 of them" in run(log, "--replica", "a").stdout

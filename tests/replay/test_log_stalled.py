@@ -11,6 +11,7 @@ from tests.rig import BEGIN_MS, MODEL, Flown, Rig, settings
 from trioroute.events.words import Outcome
 from trioroute.policy import commands as c
 from trioroute.replay.incident import Incident, tell_incident
+from trioroute.replay.replica import tell_replica
 
 
 def of_rig(rig: Rig, from_s: float = 0, to_s: float = 1000) -> Incident:
@@ -245,3 +246,10 @@ def test_what_went_out_unlogged_is_told() -> None:
     assert told.notes == ()
     assert "does not tell" not in " ".join(item.text for item in told.prevention)
     assert told.prevention[0].text == "no setting of the router makes a log writable that is not"
+
+
+def test_a_replica_is_not_told_to_have_been_late_where_the_log_was() -> None:
+    rig = Rig().live("a")
+    full_disk(rig)
+    told = tell_replica(source_of_rig(rig), "a")
+    assert told.endings == {"ok": 18, "failed (the log took nothing in time)": 28}

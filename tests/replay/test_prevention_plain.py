@@ -66,6 +66,7 @@ def test_each_failed_end_has_one(outcome: str) -> None:
         assert outcome not in NOT_FAILED
         (text,) = sentences(rig, "end")
         assert f"r1/{flown.number}" in text
+        assert f"{outcome}, " not in text, "the log's own words are no sentence"
 
 
 def test_a_request_that_nobody_took_after_its_attempt_has_one() -> None:
@@ -73,7 +74,7 @@ def test_a_request_that_nobody_took_after_its_attempt_has_one() -> None:
     flown = rig.pass_s(1).go()
     rig.pass_s(1).fail(flown, cause="reset")
     (text,) = sentences(rig, "lost")
-    assert f"r1/{flown.number} failed on {flown.replica} (reset)" in text
+    assert f"r1/{flown.number} failed ({flown.replica} reset the connection): " in text
 
 
 def test_requests_that_were_tried_again_have_one_of_the_first() -> None:

@@ -7,13 +7,17 @@ from tests.replay.test_delays import answer, usual_day
 from tests.replay.test_incident import phases, whole
 from tests.rig import Flown, Rig
 from trioroute.policy import commands as c
+from trioroute.replay.explain import tell_all
 from trioroute.replay.incident import Incident
 from trioroute.replay.incident.course import Course
 from trioroute.replay.incident.lines import blocks_of
 from trioroute.replay.incident.standstill import Standstills
 from trioroute.replay.incident.story import Story
+from trioroute.replay.moment import tell_moment
 from trioroute.replay.plain import Flight
-from trioroute.replay.read import Source
+from trioroute.replay.read import NotFound, Source
+from trioroute.replay.replica import tell_replica
+from trioroute.replay.session import tell_session
 
 ALLOWED_S = 6
 """scrape.interval + scrape.timeout + 1 s, as they are by default."""
@@ -112,6 +116,41 @@ def test_one_that_the_router_measured_is_told_and_no_replica_is_blamed(told_firs
     assert not any("to its first byte" in one.text for one in found.prevention)
     (block,) = [one for one in blocks_of(found) if one.title == "The latest first bytes"]
     assert "router still" in block.columns
+
+
+def test_one_request_and_session_and_replica_and_moment_tell_it() -> None:
+    rig = Rig().live("a")
+    flown = rig.pass_s(1).go("s")
+    rig.pass_s(3).do(c.StandStill(at_ms=rig.at_ms, for_ms=2900))
+    stood_ms = rig.at_ms
+    rig.finish(flown, ttfb_ms=2990, duration_ms=3000)
+    behind = rig.pass_s(0.01).go()
+    rig.finish(behind)
+    rig.pass_s(20)
+    later = rig.go("t")
+    rig.finish(later)
+    source = Source(store_of(rig.log.entries))
+    met, came, none = (
+        one.followed.stood
+        for one in tell_all(source, STREAM, (flown.number, behind.number, later.number))
+    )
+    assert (met or "").startswith("the router itself stood still for 2.9 s of this time (")
+    assert (came or "").startswith("it was seen 10 ms after the router itself had stood still for")
+    assert none is None
+    assert [one.at_ms for one in tell_session(source, "s", None).stood] == [stood_ms]
+    assert tell_session(source, "t", None).stood == ()
+    (line,) = [one for one in tell_replica(source, "a").history if one.event == "StoodStill"]
+    assert "stood still for 2.9 s up to here" in line.text
+    (then,) = tell_moment(source, stood_ms - 1000)
+    assert (then.stood or "").startswith("the router itself stood still then, from ")
+    assert [one.stood for one in tell_moment(source, stood_ms)] == [None]
+
+
+def test_an_unknown_replica_is_not_known_by_it() -> None:
+    rig = held_up(7)
+    rig.do(c.StandStill(at_ms=rig.at_ms, for_ms=2000))
+    with pytest.raises(NotFound, match="no replica 'zz'"):
+        tell_replica(Source(store_of(rig.log.entries)), "zz")
 
 
 def test_one_that_a_hole_proves_is_not_told_twice() -> None:

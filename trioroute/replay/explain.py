@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from typing import Any
 
+import attrs
+
 from eventlog.record import Record
 from eventlog.snapshots import Snapshots
 from eventlog.store import LogReader
@@ -23,6 +25,7 @@ from trioroute.replay.read import (
     decision_name,
     router_of,
 )
+from trioroute.replay.stood import stood_words
 from trioroute.replay.told import Attempt, PinSeen, ReplicaSeen, Request, Told, WorkSeen, as_json
 
 
@@ -63,6 +66,8 @@ def _tell(source: Source, state: State, record: Record, event: Dispatched) -> To
     choice = chooser_in_force(state)(state, arrive)
     words = explain(choice, arrive, state.settings)
     trail = follow(source, record, event)
+    ended_ms = source.last().at_ms if trail.end is None else trail.end.at_ms
+    stood = stood_words(source, record.stream, record.at_ms - event.waited_ms, ended_ms)
     recorded: list[Event] = [event, *trail.pin_events]
     recomputed = decide_again(state, event, record.at_ms)
     same = recorded == recomputed
@@ -87,7 +92,7 @@ def _tell(source: Source, state: State, record: Record, event: Dispatched) -> To
         steps=words.steps,
         pin=pin_seen(choice, words),
         earlier=_earlier(source, record.stream, event),
-        followed=trail.told(record.stream),
+        followed=attrs.evolve(trail.told(record.stream), stood=stood),
         verified=same,
         difference=None if same else why_different(state),
         recorded=() if same else tuple(as_fields(e) for e in recorded),

@@ -166,6 +166,10 @@ def present_session(console: Console, told: SessionTold, now_ms: int) -> None:
     console.print()
     say(console, plural(len(told.pin_events), "pin event"), "bold")
     console.print(_lines(told.pin_events))
+    if told.stood:
+        console.print()
+        say(console, "the router itself stood still", "bold")
+        console.print(_lines(told.stood))
 
 
 def _counts(counts: dict[str, int]) -> str:
@@ -210,6 +214,8 @@ def present_moment(console: Console, moment: Moment, now_ms: int) -> None:
     say(console, f"{moment.router} at {when}, after {moment.router}/{moment.position}", "bold")
     if moment.down is not None:
         say(console, f"{moment.down}; what follows is what its last row left", "bold red")
+    if moment.stood is not None:
+        say(console, f"{moment.stood}; what follows is what its last row left", "bold red")
     say(
         console,
         f"pins: {moment.session_pins} session, {moment.prefix_pins} prefix; in flight: "

@@ -2,12 +2,15 @@
 
 from itertools import islice
 
+import attrs
+
 from trioroute.projections import State
 from trioroute.projections.state import imbalance_now_m
 from trioroute.replay.clock import local_iso
 from trioroute.replay.explain import seen_at
 from trioroute.replay.log_end import log_end
 from trioroute.replay.read import NotFound, Past, Source, decision_name, router_of
+from trioroute.replay.stood import stood_at
 from trioroute.replay.told import FlightSeen, Moment
 
 OLDEST_FLIGHTS = 20
@@ -28,10 +31,13 @@ def tell_moment(source: Source, at_ms: int) -> list[Moment]:
     fold = source.fold_before(until + 1)
     pasts = {stream: Past(stream, state) for stream, state in fold.states.items()}
     source.fold_rows(pasts, fold.head.seq, until)
-    return [
-        _moment(stream, past.state, at_ms, _down(source, stream, past.state.position, asked_ms))
-        for stream, past in pasts.items()
-    ]
+    moments = list[Moment]()
+    for stream, past in pasts.items():
+        position = past.state.position
+        down = _down(source, stream, position, asked_ms)
+        stood = stood_at(source, stream, position, at_ms) if down is None else None
+        moments.append(attrs.evolve(_moment(stream, past.state, at_ms, down), stood=stood))
+    return moments
 
 
 def _down(source: Source, stream: str, position: int, at_ms: int) -> str | None:

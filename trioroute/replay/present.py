@@ -206,6 +206,8 @@ def _followed(console: Console, followed: Followed) -> None:
     for event in followed.pin_events:
         say(console, f"then      {event['text']}")
     say(console, f"followed  {followed.ended}")
+    if followed.stood is not None:
+        say(console, f"stood     {followed.stood}", "yellow")
     if followed.next_attempt is not None:
         say(console, f"next      tried again as {followed.next_attempt}")
     ended_well = followed.end is not None and followed.end.outcome == "ok"

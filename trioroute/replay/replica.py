@@ -6,8 +6,9 @@ from collections.abc import Callable
 import attrs
 
 from eventlog.record import Record
-from trioroute.events import Dispatched, Ejected, Event, Failed, Orphaned, Released
+from trioroute.events import Dispatched, Ejected, Event, Failed, Orphaned, Released, StoodStill
 from trioroute.replay.ahead import rows_within
+from trioroute.replay.end_words import end_words
 from trioroute.replay.incident.evidence import Evidence
 from trioroute.replay.incident.times import Times
 from trioroute.replay.names import known_for_sure, listed, replicas_ever, replicas_now
@@ -15,6 +16,7 @@ from trioroute.replay.nearest import hint
 from trioroute.replay.plain import UNKNOWN, Run, Send
 from trioroute.replay.read import ENDINGS, NotFound, Source, decision_name
 from trioroute.replay.stalled import StalledOf, states_before
+from trioroute.replay.stood import stood_of
 from trioroute.replay.told import Line, ReplicaTold
 from trioroute.replay.within import ALL, Within
 from trioroute.replay.words import BusySpells, health_words
@@ -46,6 +48,7 @@ class _Story:
     times: Times = attrs.field(factory=Times)
     busy: BusySpells = attrs.field(factory=BusySpells)
     before: Event | None = None
+    stood: deque[Line] = attrs.field(factory=lambda: deque(maxlen=LINES_MAX))
 
     def health(self, record: Record, event: Event) -> None:
         name = getattr(event, "replica", "")
@@ -100,6 +103,8 @@ class _Story:
     def take(self, record: Record, event: Event) -> None:
         if record.kind in _HEALTH:
             self.health(record, event)
+        elif isinstance(event, StoodStill):
+            self.stood.append(stood_of(record.stream, record.version, record.at_ms, event).line())
         else:
             self.request(record, event)
         self.before = event
@@ -111,7 +116,7 @@ class _Story:
                 self.dispatches[event.reason] = self.dispatches.get(event.reason, 0) + 1
                 self.open.add((record.stream, record.version))
         elif isinstance(event, Released | Failed):
-            outcome = event.outcome if isinstance(event, Released) else f"failed: {_why(event)}"
+            outcome = _ending(event)
             if (record.stream, event.dispatch) in self.open:
                 place = decision_name(record.stream, record.version)
                 self.evidence.ended(record.at_ms, place, self.name, event)
@@ -162,7 +167,7 @@ def tell_replica(
         name=name,
         since_ms=within.since_ms or None,
         until_ms=within.until_ms,
-        history=tuple(sorted(story.lines, key=lambda line: line.at_ms)),
+        history=tuple(sorted((*story.lines, *story.stood), key=lambda line: line.at_ms)),
         left_out=story.left_out,
         dispatches=story.dispatches,
         endings=story.endings,
@@ -174,14 +179,15 @@ def tell_replica(
 def _concerns(record: Record, name: bytes, story: _Story) -> bool:
     if record.kind == "Dispatched":
         return name in record.body
-    return record.kind in _HEALTH or (record.kind in ENDINGS and bool(story.open))
+    return record.kind in (*_HEALTH, "StoodStill") or (record.kind in ENDINGS and bool(story.open))
 
 
-def _why(event: Failed) -> str:
-    """A status says more than that there was one."""
-    if event.status is None:
-        return event.cause
-    return f"{'' if event.cause == 'status' else event.cause + ', '}status {event.status}"
+def _ending(event: Released | Failed) -> str:
+    """The outcome; with what was behind it where that alone tells nothing."""
+    if isinstance(event, Released) and event.outcome != "unknown":
+        return event.outcome
+    outcome = event.outcome if isinstance(event, Released) else "failed"
+    return end_words(outcome, event.cause, event.blame, event.status, judged=False)
 
 
 def check_known(source: Source, name: str) -> None:

@@ -22,13 +22,15 @@ from trioroute.replay.find import Rows
 from trioroute.replay.names import session_hint
 from trioroute.replay.read import (
     ENDINGS,
+    STREAM_PREFIX,
     CannotRead,
     NotFound,
     Source,
     decision_name,
     quoted,
 )
-from trioroute.replay.told import Line, SessionTold
+from trioroute.replay.stood import stood_in
+from trioroute.replay.told import DecisionRow, Line, SessionTold
 from trioroute.replay.words import pin_words
 from trioroute.row_index import SESSION, models_of, rows_with, session_word
 
@@ -126,7 +128,14 @@ def tell_session(source: Source, key: str, secret: bytes | None) -> SessionTold:
         decisions=tuple(story.rows.rows),
         pin_events=tuple(story.lines),
         left_out=story.rows.left_out + story.left_out,
+        stood=stood_in(source, map(_under_way, story.rows.rows)),
     )
+
+
+def _under_way(row: DecisionRow) -> tuple[str, int, int]:
+    """Its router, and from when to when it ran; without an end, as it was sent."""
+    stream = STREAM_PREFIX + row.decision.rpartition("/")[0]
+    return stream, row.at_ms, row.at_ms if row.end is None else row.end.at_ms
 
 
 def _not_found(key: str, secret: bytes | None) -> str:

@@ -149,13 +149,15 @@ class Line:
 class SessionTold:
     """The decisions and pin events of a session; ``keys`` are its digests (one a model).
 
-    Of very many only the last are told; ``left_out`` counts the others.
+    Of very many only the last are told; ``left_out`` counts the others. ``stood``: when the router
+    itself stood still under one of them, or just before it.
     """
 
     keys: tuple[str, ...]
     decisions: tuple[DecisionRow, ...]
     pin_events: tuple[Line, ...]
     left_out: int
+    stood: tuple[Line, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -202,7 +204,8 @@ class FlightSeen:
 @attrs.frozen(kw_only=True)
 class Moment:
     """One router at one moment; ``oldest`` are the requests that ran for longest. ``down`` says
-    that no router ran then, and since when: the rest is what its last row left."""
+    that no router ran then, and since when, ``stood`` that it stood still: the rest is what its
+    last row left."""
 
     router: str
     position: int
@@ -215,6 +218,7 @@ class Moment:
     oldest: tuple[FlightSeen, ...]
     imbalance_m: int
     down: str | None = None
+    stood: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -222,7 +226,8 @@ class Followed:
     """What came after: the decision's own pin events, its end, and what the request did next.
 
     ``ended`` is the end in words. ``client`` is what its client got, such as "503 log_stalled";
-    None while it waits for it.
+    None while it waits for it. ``stood``: that the router itself stood still in this time, or just
+    before.
     """
 
     pin_events: tuple[dict[str, Any], ...]
@@ -231,6 +236,7 @@ class Followed:
     next_attempt: str | None
     refused: str | None
     client: str | None
+    stood: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -7,6 +7,7 @@ again, that every replica failed, and that were delayed.
 from trioroute.events import Dispatched, Failed, Refused, Released
 from trioroute.projections import State
 from trioroute.replay.clock import span
+from trioroute.replay.end_words import what_happened
 from trioroute.replay.incident.changed import Proof
 from trioroute.replay.incident.told import Late
 
@@ -43,7 +44,8 @@ _REFUSED = {
 def end_words(decision: str, sent: Dispatched | None, event: Released, state: State) -> Proof:
     """Of a request that failed, where nothing else is proved."""
     name = "its replica" if sent is None else sent.replica
-    failed = f"{_NONE} {decision} failed on {name} ({event.outcome}, {_cause(event)})"
+    how = what_happened(name, event.outcome, event.cause, event.blame, event.status)
+    failed = f"{_NONE} {decision} failed ({how or event.outcome})"
     if event.outcome != "upstream_error":
         why = _ENDS.get(event.outcome, "the log does not tell what else could have been done")
         return Proof(None, f"{failed}: {why}")
@@ -78,7 +80,8 @@ def lost_words(decision: str, sent: Dispatched | None, event: Failed) -> Proof:
     """Of a request whose last attempt failed, and nothing came after it."""
     name = "its replica" if sent is None else sent.replica
     why = "the log ends there or its client left, so nobody tried it again"
-    return Proof(None, f"{_NONE} {decision} failed on {name} ({_cause(event)}): {why}")
+    how = what_happened(name, "failed", event.cause, event.blame, event.status)
+    return Proof(None, f"{_NONE} {decision} failed ({how}): {why}")
 
 
 def refused_words(place: str, event: Refused) -> Proof:
@@ -126,7 +129,3 @@ def _did(event: Failed) -> str:
     if event.status is not None:
         return f"answered {event.status}"
     return _CAUSES.get(event.cause, f"failed ({event.cause})")
-
-
-def _cause(event: Failed | Released) -> str:
-    return f"{event.cause} {event.status}" if event.status is not None else event.cause
