@@ -64,7 +64,7 @@ class Journal:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._reserve_entries = reserve_entries
-        self._flush_s = flush_s
+        self.flush_s = flush_s
         self._threaded = threaded
         self._on_commit = on_commit
         self._clock_ms = clock_ms
@@ -268,7 +268,7 @@ class Journal:
 
     def _extend_flush(self) -> None:
         if self._flushing is not None:
-            self._flushing.deadline = trio.current_time() + self._flush_s
+            self._flushing.deadline = trio.current_time() + self.flush_s
 
     def _on_batch(self, batch: Batch, seconds: float) -> None:
         self._pending_bytes -= batch.size

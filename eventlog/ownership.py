@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from eventlog.errors import LogOwned, cannot_write
+from eventlog.unwritten import Unwritten, unwritten_in
 
 LOCK_NAME = "owner.lock"
+
+TOLD_BYTES = 200
 
 LOOK_AGAIN_S = 0.02
 """Who looks whether the lock is held has it for some microseconds: it is asked for twice."""
@@ -17,8 +20,10 @@ LOOK_AGAIN_S = 0.02
 TRIES = 20
 """Each one fails only where somebody else removed the file in the microseconds before."""
 
-Writer = Literal["writing", "closed", "gone", "unknown"]
+Writer = Literal["writing", "closed", "cut short", "gone", "unknown"]
 """What is known of who writes a log: it does so, closed it in order, is gone without, or nothing.
+
+``cut short``: it ended in order, but could not write its last events (:func:`cut_short`).
 
 ``unknown``: no lock file, or one that was copied, or was written by another boot or machine, or by
 a release that left no mark in it.
@@ -35,15 +40,24 @@ def writer_of(directory: Path) -> Writer:
         descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            told = os.pread(descriptor, 200, 0)
+            told = os.pread(descriptor, TOLD_BYTES, 0)
             if not told:
                 return "closed"
+            if unwritten_in(told) is not None:
+                return "cut short"
             return "gone" if told.partition(b" ")[2].strip() == _mark(descriptor) else "unknown"
         except BlockingIOError:
             return "writing"
         finally:
             os.close(descriptor)
     return "unknown"
+
+
+def cut_short(directory: Path) -> Unwritten | None:
+    """What the last run could not write at its end; None where it could, or one writes."""
+    with suppress(OSError):
+        return unwritten_in((directory / LOCK_NAME).read_bytes()[:TOLD_BYTES])
+    return None
 
 
 def _mark(descriptor: int) -> bytes:
@@ -67,6 +81,8 @@ class Ownership:
     def __init__(self, descriptor: int, passing: Path | None = None) -> None:
         self._descriptor = descriptor
         self._passing = passing
+        self.word = unwritten_in(os.pread(descriptor, TOLD_BYTES, 0))
+        """What the run before could not write; whatever stands here is left by ``release``."""
 
     @classmethod
     def take(cls, directory: Path, *, passing: bool = False) -> "Ownership":
@@ -88,8 +104,12 @@ class Ownership:
         return owned
 
     def _sign(self) -> None:
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, b"%d %s\n" % (os.getpid(), _mark(self._descriptor)), 0)
+        self._say(b"%d %s\n" % (os.getpid(), _mark(self._descriptor)))
+
+    def _say(self, text: bytes) -> None:
+        """Over what is there: where the disk is full, the file has this block all the same."""
+        os.pwrite(self._descriptor, text, 0)
+        os.ftruncate(self._descriptor, len(text))
 
     def release(self) -> None:
         """Give the directory up. May be called again."""
@@ -97,7 +117,8 @@ class Ownership:
             if self._passing is not None:
                 with suppress(OSError):  # then it stays, and nobody holds it
                     self._passing.unlink()
-            os.ftruncate(self._descriptor, 0)
+            with suppress(OSError):  # then its mark stays, and it is told as one that died
+                self._say(b"" if self.word is None else self.word.line())
             os.close(self._descriptor)
             self._descriptor = -1
 

@@ -23,6 +23,7 @@ from eventlog.record import Appended, Entry, Head, same_entries
 from eventlog.record import Record as Record
 from eventlog.segments import SegmentFile, list_segments, segment_file, sqlite_errors
 from eventlog.sqlite_segment import SegmentWriter, Sync, make_segment, remove_file, seal
+from eventlog.unwritten import Unwritten
 
 __all__ = ["SegmentLimits", "SqliteReader", "SqliteStore", "Sync"]
 
@@ -74,6 +75,9 @@ class SqliteStore:
         self._directory = directory
         self._segment: SegmentWriter | None = segment
         self._ownership = ownership
+        self._opened_at = self.last_head.seq
+        self.unwritten: Unwritten | None = None
+        """What could not be written of this run: ``close`` leaves word of it for the next."""
         self._reader = reader
         self._options = options
         self._lock = threading.Lock()
@@ -230,7 +234,14 @@ class SqliteStore:
             try:
                 segment.close()
             finally:
+                if self.unwritten is not None or self.last_head.seq > self._opened_at:
+                    self._ownership.word = self.unwritten
                 self._ownership.release()
+
+    @property
+    def unwritten_before(self) -> Unwritten | None:
+        """What the run before could not write at its end. Left there until a run wrote a row."""
+        return self._ownership.word
 
     def _writer(self) -> SegmentWriter:
         if self._segment is None:

@@ -27,6 +27,7 @@ from trioroute.counted import plural
 from trioroute.events import InForce, Reading
 from trioroute.events.views import VIEWS
 from trioroute.events.words import Cause, ChangedBy
+from trioroute.last_loss import tell_unwritten
 from trioroute.observe import HealthNotes, Timings
 from trioroute.own_watch import watch_of
 from trioroute.policy import RULES_VERSION
@@ -182,10 +183,12 @@ def begin(parts: Parts) -> None:
     router, now_ms = parts.router, parts.now_ms
     in_force = parts.settings.in_force
     before_ms = router.state.at_ms
+    ends_lost = tell_unwritten(router, parts.store.unwritten_before)
     begun_ms = now_ms()
     router.handle(
         c.Start(
             at_ms=begun_ms,
+            ends_lost=ends_lost,
             router=in_force.server.name,
             release=trioroute.__version__,
             rules=RULES_VERSION,

@@ -25,7 +25,7 @@ from trioroute.changes import RunningChanges
 from trioroute.events import InForce
 from trioroute.events.sections import Log
 from trioroute.kept_memory import keep_freed_memory
-from trioroute.last_loss import what_is_lost
+from trioroute.last_loss import unwritten_of, what_is_lost
 from trioroute.observe import admin_app, tell_refusals, watch_loop_lag
 from trioroute.policy import commands as c
 from trioroute.proxy.access_log import AccessLog
@@ -150,6 +150,10 @@ async def _write_log(parts: Parts, *, task_status: trio.TaskStatus[None]) -> Non
     try:
         await parts.journal.run(task_status=task_status)
     except EntriesLost as lost:
+        since_ms = parts.journal.stalled_since_ms
+        parts.store.unwritten = unwritten_of(
+            lost, parts.router.hole, parts.journal.durable_position, since_ms, parts.now_ms()
+        )
         raise StoreFailed(str(parts.directory), what_is_lost(lost, parts.router.hole)) from lost
 
 
@@ -160,6 +164,13 @@ def _log_the_end(parts: Parts) -> None:
         parts.router.handle(c.Stop(at_ms=parts.now_ms(), cause="signal", head=head))
     except LogError as error:
         logger.error("the end of this run is not logged: %s", error)
+    if parts.journal.failing is not None:
+        logger.warning(
+            "the event log cannot be written, trying for %d s more: free room on its disk now, and "
+            "nothing is lost (%s)",
+            parts.journal.flush_s,
+            parts.journal.failing,
+        )
 
 
 async def _serve(

@@ -128,7 +128,7 @@ def tell_end(source: Source, *, open_end: bool) -> None:
     """That the log's router is gone; where ``open_end``, the answer tells of requests that have no
     end, also that this is not known."""
     end = log_end(source)
-    if end is not None and (end.died or open_end):
+    if end is not None and (end.died or end.unwritten is not None or open_end):
         warn(end.words(in_flight_at(source, end)))
 
 

@@ -141,7 +141,10 @@ def _words(kind: str, at_ms: int, body: dict[str, Any], changed: list[str] | Non
     if kind == "StoodStill":
         return f"the router stood still for {body['for_ms'] / 1000:.1f} s"
     if kind == "Orphaned":
-        return f"the router had died under {plural(len(body['dispatches']), 'request')}"
+        ran = plural(len(body["dispatches"]), "request")
+        if body.get("ends_lost"):
+            return f"the ends of {ran} are lost with the last events of the run before"
+        return f"the router had died under {ran}"
     if kind == "Configured" and changed:
         return f"other settings in force: {', '.join(changed)}"
     if kind not in _REPLICA:

@@ -35,9 +35,14 @@ class Configured:
 
 
 class Orphaned(Flat, frozen=True, kw_only=True):
-    """Dispatches of an earlier run that have no end in the log: the router died under them."""
+    """Dispatches of an earlier run that have no end in the log: the router died under them.
+
+    ``ends_lost``: it ended in order, but could not write its last events (``Gap``), and the ends of
+    these are among them; their clients may have got all of their answers.
+    """
 
     dispatches: tuple[Int, ...]
+    ends_lost: bool = False
 
 
 class Stopped(Flat, frozen=True, kw_only=True):

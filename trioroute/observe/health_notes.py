@@ -61,7 +61,8 @@ class HealthNotes:
                 logger.info("replica %s left%s", event.replica, _who(event))
             elif isinstance(event, Orphaned):
                 ran = plural(len(event.dispatches), "request")
-                logger.info("%s ran when the last run died", ran)
+                how = "lost its last events" if event.ends_lost else "died"
+                logger.info("%s ran when the last run %s", ran, how)
         if loud:
             for stall in self._stalls.look(self._state):
                 level = logging.INFO if stall.over else logging.WARNING

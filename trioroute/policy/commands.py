@@ -147,12 +147,16 @@ class Eject:
 
 @attrs.frozen(kw_only=True)
 class Start:
-    """The log was folded and is ours: say so, and close what the last run left open."""
+    """The log was folded and is ours: say so, and close what the last run left open.
+
+    ``ends_lost``: that run ended in order, but could not write its last events.
+    """
 
     at_ms: int
     router: str
     release: str
     rules: int
+    ends_lost: bool = False
 
 
 @attrs.frozen(kw_only=True)

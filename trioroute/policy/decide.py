@@ -187,7 +187,8 @@ def _start(state: State, command: c.Start) -> list[Event]:
         )
     ]
     if state.load.flights:
-        events.append(Orphaned(dispatches=tuple(state.load.flights)))
+        flights = tuple(state.load.flights)
+        events.append(Orphaned(dispatches=flights, ends_lost=command.ends_lost))
     return events
 
 

@@ -53,3 +53,10 @@ def failed_words(cause: str | None, blame: str | None) -> str:
 
 
 ORPHANED = "a broken connection: the router died"
+
+UNWRITTEN = "what the log does not tell: its end is among events that could not be written"
+
+
+def no_end_words(what: str) -> str:
+    """What the client of a dispatch without an end got; ``what`` as in ``End``."""
+    return UNWRITTEN if what == "Unwritten" else ORPHANED

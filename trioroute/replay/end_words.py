@@ -12,6 +12,8 @@ from trioroute.replay.words import plural
 
 REPLICA = "the replica"
 
+ENDS_LOST = "its end is among the last events of that run, which could not be written"
+
 _ON_THE_WIRE = {
     "refused": "refused the connection",
     "dns": "was not found: its name has no address",
@@ -110,6 +112,8 @@ def ended_in_full(end: End | None) -> str:
     words = end_words(end.outcome, end.cause, end.blame, end.status)
     if end.what == "Died":
         return f"unknown: the router died under it, {span(end.after_ms)} later or after"
+    if end.what == "Unwritten":
+        return f"unknown: {ENDS_LOST}"
     if end.what == "Orphaned":
         return f"unknown: the router died under it (closed {span(end.after_ms)} later)"
     if end.what == "Failed":

@@ -71,7 +71,8 @@ def _request_words(
             why = f", {STALLED}" if event.code == "log_stalled" else ""
             return f"{event.request_id} refused: {event.code}{why}"
         case e.Orphaned():
-            return f"{plural(len(event.dispatches), 'request')} had no end: the router died"
+            why = "it is lost with the last events" if event.ends_lost else "the router died"
+            return f"{plural(len(event.dispatches), 'request')} had no end: {why}"
 
 
 def _scraped(event: e.Scraped) -> str:

@@ -16,7 +16,7 @@ from trioroute.events import (
 )
 from trioroute.events.codec import kind_of
 from trioroute.replay.check import PIN_EVENTS, PinEvent, made_by
-from trioroute.replay.client import ORPHANED, failed_words, refused_words, released_words
+from trioroute.replay.client import failed_words, no_end_words, refused_words, released_words
 from trioroute.replay.end_words import ended_in_full
 from trioroute.replay.log_end import log_end
 from trioroute.replay.read import ENDINGS, Source, decision_name, quoted
@@ -60,7 +60,8 @@ def end_of(event: Event, number: int, begun_ms: int, at_ms: int) -> End | None:
             status=event.status,
         )
     if isinstance(event, Orphaned) and number in event.dispatches:
-        return End(what="Orphaned", at_ms=at_ms, after_ms=after_ms, outcome="unknown")
+        what = "Unwritten" if event.ends_lost else "Orphaned"
+        return End(what=what, at_ms=at_ms, after_ms=after_ms, outcome="unknown")
     return None
 
 
@@ -134,7 +135,7 @@ class Trail:
         if end is None or self.next_attempt is not None:
             return None
         if end.orphaned:
-            return ORPHANED
+            return no_end_words(end.what)
         return failed_words(end.cause, end.blame) if self.over or end.blame == "router" else None
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from trioroute.policy.explain import count
 from trioroute.replay.clock import ago, at_most, local_iso, span, time_heading
-from trioroute.replay.end_words import end_words
+from trioroute.replay.end_words import ENDS_LOST, end_words
 from trioroute.replay.incident.glossary import WORDS
 from trioroute.replay.present import replica_table, say, table
 from trioroute.replay.requested import Delay, Listed, RequestRow
@@ -63,6 +63,8 @@ def decision_table(rows: Iterable[DecisionRow], now_ms: int, width: int = WIDE) 
 def _outcome(end: End | None) -> str:
     if end is None:
         return "in flight"
+    if end.what == "Unwritten":
+        return "not written"
     return "router died" if end.orphaned else end.outcome
 
 
@@ -123,8 +125,10 @@ def _got(row: RequestRow) -> str:
     late = "" if row.delay is None else f"; {_delayed(row.delay)}"
     if row.end is not None and row.end.what == "Died":
         return f"{row.client}, {span(row.end.after_ms)} later or after"
-    if row.end is not None and row.end.orphaned:  # the row is that of the next start
+    if row.end is not None and row.end.what == "Orphaned":  # the row is that of the next start
         return f"{row.client}, within {span(row.end.after_ms)}"
+    if row.end is not None and row.end.what == "Unwritten":
+        return row.client
     return row.client if row.end is None else f"{row.client}, after {span(row.end.after_ms)}{late}"
 
 
@@ -133,7 +137,7 @@ def _ended(row: RequestRow) -> str:
     if end is None:
         return "in flight"
     if end.orphaned:
-        return "unknown: the router died"
+        return f"unknown: {ENDS_LOST if end.what == 'Unwritten' else 'the router died'}"
     words = end_words(end.outcome, end.cause, end.blame, end.status, judged=False)
     return f"{words} after {span(end.after_ms)}"
 

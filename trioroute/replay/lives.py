@@ -7,7 +7,7 @@ import attrs
 
 from eventlog.record import Record
 from trioroute.events import Dispatched, Event, Failed, Orphaned, Refused, Released
-from trioroute.replay.client import ORPHANED, failed_words, refused_words, released_words
+from trioroute.replay.client import failed_words, no_end_words, refused_words, released_words
 from trioroute.replay.followed import end_of
 from trioroute.replay.incident.hurt import SERVICE
 from trioroute.replay.incident.stall import CODE
@@ -294,7 +294,7 @@ def _status(row: RequestRow) -> str | None:
 
 def _client(end: End) -> str:
     if end.orphaned:
-        return ORPHANED
+        return no_end_words(end.what)
     if end.what == "Failed":
         return failed_words(end.cause, end.blame)
     return released_words(end.outcome, end.cause, end.blame, end.status)

@@ -8,10 +8,11 @@ has none.
 import attrs
 
 from eventlog.errors import LogDamaged
-from eventlog.ownership import Writer, writer_of
+from eventlog.ownership import Writer, cut_short, writer_of
 from eventlog.record import Record
+from eventlog.unwritten import Unwritten
 from trioroute.counted import plural
-from trioroute.replay.clock import local_iso
+from trioroute.replay.clock import local_iso, span
 from trioroute.replay.read import CannotRead, NotFound, Past, Source
 from trioroute.replay.told import End
 
@@ -24,18 +25,28 @@ CUT = "how they ended is not in the log: their clients got a broken connection"
 @attrs.frozen
 class LogEnd:
     """``last`` is the last row, and no ``Stopped``. ``died``: it is proved that nobody writes this
-    log any more; else it may be a copy, or may be written on another machine."""
+    log any more; else it may be a copy, or may be written on another machine. ``unwritten``: it
+    ended in order, but could not write the last of it."""
 
     last: Record
     died: bool
+    unwritten: Unwritten | None = None
 
     @property
     def at(self) -> str:
         return local_iso(self.last.at_ms)
 
+    def until_ms(self, now_ms: int) -> int:
+        """Until when it is known that nothing else was written."""
+        if self.unwritten is not None:
+            return max(self.last.at_ms, self.unwritten.to_ms)
+        return max(self.last.at_ms, now_ms) if self.died else self.last.at_ms
+
     def words(self, in_flight: int | None) -> str:
         """``in_flight``: requests without an end, None: not known."""
         counted = "" if in_flight is None else f"; {plural(in_flight, 'request')} in flight then"
+        if self.unwritten is not None:
+            return self._cut_short(self.unwritten, counted, in_flight)
         if self.died:
             cut = f"{counted}: {CUT}" if in_flight else counted
             return f"no router writes this log: it died at or after {self.at}{cut}"
@@ -44,6 +55,15 @@ class LogEnd:
             "written on another machine or before this one started anew, so whether its router "
             "still runs is not known here; if it does not, it died at or after that time, and what "
             "was in flight broke off"
+        )
+
+    def _cut_short(self, lost: Unwritten, counted: str, in_flight: int | None) -> str:
+        unknown = ": what their clients got is not known" if in_flight else ""
+        return (
+            f"the log ends at {self.at}: its router ended in order at {local_iso(lost.to_ms)}, but "
+            f"could not write the last {span(max(0, lost.to_ms - lost.from_ms))} of it "
+            f"({plural(lost.events, 'event')} lost), which the next start says in the log (Gap)"
+            f"{counted}{unknown}"
         )
 
     def cuts(self, stream: str, begun_ms: int) -> End | None:
@@ -67,7 +87,9 @@ def log_end(source: Source) -> LogEnd | None:
     if last.kind == "Stopped":
         return None
     writer: Writer = writer_of(source.directory)  # after the row: a router may start in between
-    return None if writer == "writing" else LogEnd(last, writer == "gone")
+    if writer == "writing":
+        return None
+    return LogEnd(last, writer == "gone", cut_short(source.directory))
 
 
 def in_flight_at(source: Source, end: LogEnd) -> int | None:

@@ -51,6 +51,11 @@ def _down(source: Source, stream: str, position: int, at_ms: int) -> str | None:
         return f"no router ran then: it stopped {local_iso(last.at_ms)} and {again}"
     if at_ms <= last.at_ms:
         return None
+    if started is not None and last.kind == "Gap":
+        return (
+            f"no row is of that time: the log could not be written until {local_iso(last.at_ms)}, "
+            f"and the router started {started}"
+        )
     if started is not None:
         return (
             f"no row is of that time: the router died at or after {local_iso(last.at_ms)} and "

@@ -86,8 +86,9 @@ class PinSeen:
 
 @attrs.frozen(kw_only=True)
 class End:
-    """How a dispatch ended; ``what`` is Released, Failed, Orphaned, or Died: no row tells it, for
-    its router died and was not started again."""
+    """How a dispatch ended; ``what`` is Released, Failed, Orphaned, Unwritten: its end is among the
+    last events of a run, which could not be written, or Died: no row tells it, for its router died
+    and was not started again."""
 
     what: str
     at_ms: int
@@ -104,8 +105,8 @@ class End:
 
     @property
     def orphaned(self) -> bool:
-        """The router died under it."""
-        return self.what in ("Orphaned", "Died")
+        """The router died under it, or could not write its end."""
+        return self.what in ("Orphaned", "Unwritten", "Died")
 
 
 @attrs.frozen(kw_only=True)

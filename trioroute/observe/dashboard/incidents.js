@@ -12,7 +12,7 @@ const inForce = changed => {
 const INCIDENTS = {
   Started: body => ["LIVE", `router started, release ${body.release}`],
   Stopped: body => ["DRAINING", `router stopped (${body.cause})`],
-  Orphaned: body => ["EJECTED", "router had died under "
+  Orphaned: body => ["EJECTED", (body.ends_lost ? "lost with the last events: the ends of " : "router had died under ")
     + (body.dispatches ? plural(body.dispatches.length, "request") : "many requests")],
   Gap: body => ["EJECTED", body.unlogged ? `${plural(body.unlogged, "response")} went out unlogged`
     : `${body.lost === undefined ? "some events" : plural(body.lost, "event")} missing`],

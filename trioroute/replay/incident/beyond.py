@@ -5,7 +5,7 @@ of it.
 """
 
 from eventlog.record import Record
-from trioroute.events import Orphaned, Stopped
+from trioroute.events import Orphaned
 from trioroute.replay.clock import local_iso
 from trioroute.replay.incident import down
 from trioroute.replay.incident.evidence import running_lines
@@ -31,7 +31,7 @@ def look_beyond(source: Source, router: Router, to_ms: int) -> None:
 def _gone(router: Router, started: Record, to_ms: int) -> None:
     """From its last row on: it ``started`` again only behind the span."""
     last_ms, place = router.last_ms, decision_name(router.stream, router.state.position)
-    died = not isinstance(router.before, Stopped)
+    died = router.before is None or not down.ended_in_order(router.before)
     again = f"started again at {local_iso(started.at_ms)}, after this span"
     router.phases.settle(last_ms)
     router.phases.restarted()

@@ -1,8 +1,12 @@
-"""A router that died and was not started again: no row tells it, but the end of the log does."""
+"""A router that died, or could not write its last rows, and was not started again: no row tells it,
+but the end of the log does."""
 
+from eventlog.unwritten import Unwritten
 from trioroute.events import Orphaned
+from trioroute.replay.incident.course import STALLED
 from trioroute.replay.incident.down import death
-from trioroute.replay.incident.evidence import running_lines
+from trioroute.replay.incident.evidence import cause_of, running_lines
+from trioroute.replay.incident.felt import Trouble
 from trioroute.replay.incident.router import Router
 from trioroute.replay.log_end import CUT, LogEnd
 from trioroute.replay.words import plural
@@ -24,3 +28,18 @@ def tell_death(router: Router, end: LogEnd, to_ms: int) -> None:
     router.traffic.orphan(router.stream, at_ms, Orphaned(dispatches=tuple(flights)))
     router.lanes.down(at_ms, to_ms)
     router.course.turn(at_ms, DIED, f"{why}; who came since then is not in this log")
+
+
+def tell_cut_short(router: Router, end: LogEnd, lost: Unwritten) -> None:
+    """``router`` ended in order, and what ran may have ended well: the end is not written."""
+    at_ms, place = end.last.at_ms, router.place(end.last)
+    flights = tuple(router.traffic.flights[router.stream])
+    text = end.words(len(flights))
+    router.phases.settle(at_ms)
+    router.story.say(at_ms, place, "log", text)
+    router.course.turn(max(at_ms, lost.from_ms), STALLED, text)
+    cause = cause_of("log", lost.from_ms, place, text)
+    router.story.causes.trouble(Trouble(lost.from_ms, cause))
+    router.story.note(f"{text}: what they told is not counted")
+    ends = Orphaned(dispatches=flights, ends_lost=True)
+    router.traffic.orphan(router.stream, at_ms, ends)

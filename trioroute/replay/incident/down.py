@@ -1,6 +1,6 @@
 """The time between a router and the next one, in which nobody listened, in words and as a cause."""
 
-from trioroute.events import Orphaned, Started
+from trioroute.events import Event, Gap, Orphaned, Started, Stopped
 from trioroute.replay.clock import span
 from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.evidence import cause_of
@@ -25,6 +25,12 @@ def death(at_ms: int, place: str, text: str, evidence: tuple[Line, ...] = ()) ->
     return Trouble(at_ms, cause_of("died", at_ms, place, text, evidence))
 
 
+def ended_in_order(last: Event) -> bool:
+    """Whether a run whose ``last`` row is this did not die. What it could not write at its end
+    stands in a ``Gap`` behind it."""
+    return isinstance(last, Stopped) or (isinstance(last, Gap) and last.lost > 0)
+
+
 def started_words(event: Started, at_ms: int, last_ms: int, *, died: bool) -> str:
     """``last_ms`` is the last row of the run before, 0: not known."""
     text = f"the router {'died and ' if died else ''}started again, release {event.release}"
@@ -39,6 +45,11 @@ def silence_words(from_ms: int, to_ms: int, *, died: bool) -> str:
 def orphaned_words(event: Orphaned, silent_ms: int) -> str:
     """``silent_ms`` as ``last_ms`` of ``started_words``."""
     lost = plural(len(event.dispatches), "request")
+    if event.ends_lost:
+        return (
+            f"{lost} had no end: it is lost with the last events of the run before, and whether "
+            "clients got all of their answers is not known"
+        )
     text = f"{lost} had no end: the router died under them"
     between = f", between its last row at {clock_time(silent_ms)} and this start"
     return text + between if silent_ms else text

@@ -53,7 +53,7 @@ class Harms:
                 self._add(("retried",), place)
             case Refused():
                 self._add(("refused", event.code), place)
-            case Orphaned():
+            case Orphaned(ends_lost=False):
                 self._add(("orphaned",), place, len(event.dispatches))
 
     def pins(self, what: str, pin: str, cause: str, decision: str, times: int = 1) -> None:

@@ -105,7 +105,7 @@ class Router:
 
     def take(self, record: Record, event: e.Event) -> None:
         at_ms = record.at_ms
-        now_ms = self.last_ms if isinstance(event, e.Started) else at_ms
+        now_ms = self.last_ms if isinstance(event, e.Started | e.Gap) else at_ms
         self.standstills.look(record.version, self.last_ms, now_ms)
         self.phases.settle(now_ms)
         if not usual(event):
@@ -236,7 +236,7 @@ class Router:
         if record.version == 1:
             self._say(record, f"the router started, release {event.release}")
             return
-        died = not isinstance(self.before, e.Stopped) and self.before is not None
+        died = self.before is not None and not down.ended_in_order(self.before)
         text = down.started_words(event, record.at_ms, self.last_ms, died=died)
         line = self._say(record, text)
         if died:

@@ -15,7 +15,7 @@ from trioroute.replay.incident.began import began
 from trioroute.replay.incident.beyond import look_beyond
 from trioroute.replay.incident.course import Course, under_way
 from trioroute.replay.incident.delays import Delays
-from trioroute.replay.incident.died import tell_death
+from trioroute.replay.incident.died import tell_cut_short, tell_death
 from trioroute.replay.incident.down import DOWN_MS
 from trioroute.replay.incident.groups import hit_of
 from trioroute.replay.incident.prevention import prevented
@@ -50,7 +50,7 @@ def tell_incident(
     Rows that are missing are told in ``notes``: what is found is then proved for the rest only.
     """
     gone, end, asked_ms = log_end(source), source.last(), to_ms
-    last_ms = max(end.at_ms, now_ms()) if gone is not None and gone.died else end.at_ms
+    last_ms = end.at_ms if gone is None else gone.until_ms(now_ms())
     to_ms = min(to_ms, last_ms)
     first = source.reader.last_until(from_ms - 1)
     until = source.reader.last_until(to_ms)
@@ -196,7 +196,9 @@ class _Walk:
     def end(self, end: LogEnd, to_ms: int) -> None:
         """The span reaches the end of a log whose router did not stop."""
         router = self.routers.get(end.last.stream)
-        if not end.died:
+        if end.unwritten is not None and router is not None:
+            tell_cut_short(router, end, end.unwritten)
+        elif not end.died:
             self.story.note(end.words(self.traffic.running()))
         elif router is not None:
             tell_death(router, end, to_ms)
