@@ -93,7 +93,7 @@ class GuardedApp:
             return
         client = Client()
         scope["extensions"][EXTENSION] = client
-        session = GuardedExchange(body, send, client, self._hub, is_h2)
+        session = GuardedExchange(body, send, client, self._hub, self._ends, is_h2)
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
             session.scope = nursery.cancel_scope

@@ -23,6 +23,9 @@ class StreamEnds(Protocol):
     async def stop_sending(self, send: Send) -> None:
         """Tell it, behind its whole answer, to send none."""
 
+    def timed_by(self, send: Send, clock: "GuardedExchange") -> None:
+        """Have its ``took`` called for what leaves of this response."""
+
     def undelivered(self, send: Send) -> bool:
         """Whether the end of a response, which was sent, waits for the client."""
 
@@ -33,7 +36,9 @@ class StreamEnds(Protocol):
 class GuardedExchange:
     """Receive and send for one call of the application, on hypercorn's messages."""
 
-    def __init__(self, body: bytes, send: Send, client: Client, hub: Hub, is_h2: bool) -> None:
+    def __init__(
+        self, body: bytes, send: Send, client: Client, hub: Hub, ends: StreamEnds, is_h2: bool
+    ) -> None:
         self.raw_send = send
         self.client = client
         self.scope: trio.CancelScope | None = None
@@ -41,6 +46,10 @@ class GuardedExchange:
         self.deadline = float("inf")
         self.stalled = False
         self._hub = hub
+        self._sending = False
+        self._shut = False
+        """What was sent waits for the client's window."""
+        ends.timed_by(send, self)
         self.started = False
         self.complete = False
         """The last message was given to ``send``."""
@@ -78,12 +87,30 @@ class GuardedExchange:
         last = not message.get("more_body", False)
         if last:
             self.complete = True  # before the wait: a hang-up behind it interrupts nothing
-        self.deadline = self._hub.deadline(self._hub.limits.client_stall_ms / 1000)
+        if self.deadline == float("inf"):  # else what was sent before waits still
+            self._begin_clock()
+        self._sending = True
         try:
             await self.raw_send(message)
         finally:
-            self.deadline = float("inf")
+            self._sending = False
+            if last or not self._shut:
+                self.deadline = float("inf")
         self.delivered = last
+
+    def took(self, size: int, *, shut: bool) -> None:
+        """So many bytes of the body left; ``shut``: more would, had the client opened its window.
+
+        Not what waits for its turn among other answers counts: that is no doing of the client's.
+        """
+        if size or shut != self._shut:
+            self.deadline = float("inf")
+            if shut or self._sending:
+                self._begin_clock()
+        self._shut = shut
+
+    def _begin_clock(self) -> None:
+        self.deadline = self._hub.deadline(self._hub.limits.client_stall_ms / 1000)
 
     def expire(self) -> None:
         """The client took nothing for too long: it counts as gone."""

@@ -13,6 +13,7 @@ from h2.errors import ErrorCodes
 from hypercorn.protocol.http_stream import ASGIHTTPState
 
 from trioroute.proxy.serving.asgi import Send
+from trioroute.proxy.serving.guarded import GuardedExchange
 from trioroute.proxy.serving.hangup import Client
 from trioroute.proxy.serving.streams import Streams
 
@@ -66,6 +67,13 @@ def _inside(send: Send) -> tuple[Any, Streams | None]:
     stream = getattr(send, "__self__", None)
     protocol = getattr(getattr(stream, "send", None), "__self__", None)
     return stream, protocol if isinstance(protocol, Streams) else None
+
+
+def timed_by(send: Send, clock: GuardedExchange) -> None:
+    """Tell ``clock`` of what leaves of this response, as long as it is there."""
+    stream, protocol = _inside(send)
+    if protocol is not None:
+        protocol.clocks[stream.stream_id] = clock
 
 
 def undelivered(send: Send) -> bool:

@@ -6,7 +6,7 @@ Touches private names of hypercorn, as ``seam`` does.
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 import attrs
 import h2.exceptions
@@ -26,6 +26,7 @@ from hypercorn.protocol.h2 import BUFFER_LOW_WATER, H2Protocol, StreamBuffer
 from priority.priority import MissingStreamError
 
 from trioroute.proxy.serving import peer_settings, refusing
+from trioroute.proxy.serving.guarded import GuardedExchange
 from trioroute.proxy.serving.hangup import Client
 from trioroute.proxy.serving.http2_state import ClientLeaves, Http2State, Malformed
 from trioroute.proxy.serving.hub import Headers, Hub
@@ -73,6 +74,8 @@ class Streams(H2Protocol):
         """Requests may be here that are not begun yet."""
         self._cut: WeakSet[Any] = WeakSet()
         """Buffers whose end did not leave."""
+        self.clocks: WeakValueDictionary[int, GuardedExchange] = WeakValueDictionary()
+        """Of the answers that run."""
         self._rests: dict[int, _Rest] = {}
         """Of requests that were answered before their end."""
 
@@ -240,6 +243,8 @@ class Streams(H2Protocol):
             buffer = self.stream_buffers[stream_id]
             data = await _pop(buffer, max(0, most))
             ends = buffer.complete
+            if (clock := self.clocks.get(stream_id)) is not None:
+                clock.took(len(data), shut=len(buffer.buffer) > 0 and len(data) >= window)
             if data:
                 self.connection.send_data(stream_id, data, end_stream=ends)
             elif ends:
