@@ -71,3 +71,17 @@ def test_changed_settings_are_named() -> None:
     watched.take({**told, "changed": ["eject.cooldown 30s -> 45s"]})
     texts = [one.text for one in watched.incidents]
     assert texts == ["settings in force", "other settings in force: eject.cooldown 30s -> 45s"]
+
+
+def test_what_ran_as_a_router_died_is_cut_off_and_does_not_run_for_ever() -> None:
+    watched = Watched(state={"router": "r1", "durable_position": 9}, seen=0)
+    sent = {"replica": "a", "reason": "load", "model": "m", "attempt": 1}
+    for version in (3, 4):
+        row = {"version": version, "at_ms": 1000, "kind": "Dispatched", "body": sent}
+        watched.take(row)
+    orphaned = {"version": 6, "at_ms": 2000, "kind": "Orphaned", "body": {"dispatches": [4]}}
+    watched.take(orphaned)
+    assert [one.end for one in watched.decisions] == ["running", "cut off: the router died"]
+    long = {"version": 7, "at_ms": 2000, "kind": "Orphaned", "body": {"omitted_bytes": 9}}
+    watched.take(long)
+    assert watched.incidents[-1].text == "Orphaned, too long to be told"

@@ -16,7 +16,7 @@ from trioroute.policy.keys import HEX_KEY_BYTES, KEY_BYTES, digest_key
 from trioroute.projections.digest import digest
 from trioroute.replay.clock import local_iso
 from trioroute.replay.find import last_decisions, numbers_of_request, parse_decision
-from trioroute.replay.histories import decision_table, present_moment
+from trioroute.replay.histories import decision_table, present_moment, present_replica
 from trioroute.replay.moment import tell_moment
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Past, Source
 from trioroute.replay.replica import tell_replica
@@ -113,6 +113,20 @@ def test_requests_held_against_it_stand_before_its_eject() -> None:
     assert texts[-1].startswith("EJECTED for at least 30 s: status")
     held = "on a: it answered 500; its client got 500 as the replica answered it"
     assert [text.endswith(held) for text in texts] == [False, False, True, True, True, False]
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_where_no_health_changed_it_says_what_lists_the_attempts_that_failed(failed: bool) -> None:
+    rig = Rig().live("a")
+    rig.pass_s(1)
+    since_ms = rig.at_ms
+    rig.finish(rig.go(), "upstream_error" if failed else "ok")
+    told = tell_replica(source_of(rig), "a", within=Within(since_ms))
+    printed = StringIO()
+    present_replica(Console(file=printed, width=200), told)
+    shown = "history     none: its health did not change in this time"
+    listed = "; --requests --where replica=a --where attempt=failed lists what failed"
+    assert f"{shown}{listed if failed else ''}\n" in printed.getvalue()
 
 
 def test_a_replicas_way_back_is_told() -> None:

@@ -66,7 +66,13 @@ def test_a_restart_with_the_same_settings_put_no_other_ones_in_force() -> None:
     assert taken
     assert {one.ended for one in taken} == {""}
     assert said(rig) == []
+    before = taken[0].decisions
     reload(rig, settings(eject={"cooldown_ms": 45_000}))
+    spills(rig)
+    taken = told_of(rig).retaken
+    assert {one.ended for one in taken} == {""}, "it acts on no choice"
+    assert {one.decisions for one in taken} == {before + 7}
+    reload(rig, settings(pins={"prefix_ttl_ms": 45_000}))
     spills(rig)
     last = rig.log.entries
     place = max(n for n, entry in enumerate(last, 1) if entry.kind == "Configured")

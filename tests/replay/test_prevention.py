@@ -104,7 +104,7 @@ def test_ejecting_a_replica_that_fails_requests_was_right() -> None:
     told = told_of(play(failing_requests))
     (one,) = [one for one in told.prevention if one.harm == "eject"]
     assert (one.setting, one.instead) == (None, None)
-    assert f"ejecting a at {one.row} was right: it failed request 3 in a row" in one.text
+    assert f"ejecting a at {one.row} was right: it failed 3 requests in a row" in one.text
     assert told.hints == ()
 
 

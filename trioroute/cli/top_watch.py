@@ -92,6 +92,8 @@ class Watched:
         elif kind == "Failed":
             self._ended(body["dispatch"], f"failed: {body['cause']}")
         elif kind in _REPLICA or kind in _ROUTER:
+            for dispatch in body.get("dispatches", ()) if kind == "Orphaned" else ():
+                self._ended(dispatch, "cut off: the router died")
             self._happened(at_ms, _words(kind, at_ms, body, event.get("changed")))
 
     def _dispatched(self, version: int, at_ms: int, body: dict[str, Any]) -> None:

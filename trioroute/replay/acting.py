@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
+from trioroute.events.sections import InForce
 from trioroute.settings.known import KNOWN_KEYS
+from trioroute.settings.setting_words import value_of
 
 ON_THE_CHOICE = frozenset(
     {
@@ -42,6 +44,12 @@ _WHY_NOT = {
     "log": "acts on no decision",
     "server": "acts on no decision",
 }
+
+
+def choose_alike(one: InForce, other: InForce) -> bool:
+    """Whether no setting that acts on the choice differs."""
+    fields = (KNOWN_KEYS[key].field for key in ON_THE_CHOICE)
+    return all(value_of(one, field) == value_of(other, field) for field in fields)
 
 
 def why_not(key: str) -> str | None:

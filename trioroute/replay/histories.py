@@ -22,7 +22,7 @@ from trioroute.replay.told import (
     SessionTold,
 )
 from trioroute.replay.within import Within
-from trioroute.replay.words import plural
+from trioroute.replay.words import NOT_FAILED, plural
 
 _ALWAYS = ("decision", "time", "replica", "reason", "outcome", "ttfb")
 _IF_WIDE = ("attempt", "weight", "age", "model", "request")
@@ -197,7 +197,14 @@ def present_replica(console: Console, told: ReplicaTold) -> None:
         _left_out(console, told.left_out)
         console.print(_lines(told.history))
     else:
-        say(console, "history     none: nothing happened to it in this time")
+        say(console, f"history     none: its health did not change in this time{_which(told)}")
+
+
+def _which(told: ReplicaTold) -> str:
+    """How to see the attempts that failed there, where any did."""
+    if not told.endings.keys() - NOT_FAILED:
+        return ""
+    return f"; --requests --where replica={told.name} --where attempt=failed lists what failed"
 
 
 def _times(told: ReplicaTimes) -> str:

@@ -5,7 +5,7 @@ from trioroute.policy.commands import Fail, Finish, ObserveFailure
 from trioroute.policy.decide import decide
 from trioroute.projections import State
 from trioroute.replay.incident.changed import Proof, first_that, length, raised
-from trioroute.replay.words import cause_words
+from trioroute.replay.words import cause_words, plural
 
 _AT_ONCE = {"refused": "it refused a connection", "reset": "it reset a connection"}
 
@@ -71,8 +71,8 @@ def eject_proof(
         was = cause_words(event, before)
         return Proof(
             None,
-            f"ejecting {name} at {place} was right: it failed request {count} in a row ({was}); a "
-            f"larger {key} would only have let it fail more of them",
+            f"ejecting {name} at {place} was right: it failed {plural(count, 'request')} in a row "
+            f"({was}); a larger {key} would only have let it fail more of them",
         )
     text = (
         f"the eject of {name} at {place} came at failed scrape {count} in a row: with "

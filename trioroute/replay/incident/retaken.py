@@ -15,6 +15,7 @@ from trioroute.policy.candidates import under
 from trioroute.policy.commands import Arrive
 from trioroute.policy.decide import arrive_of, decide
 from trioroute.projections import State
+from trioroute.replay.acting import choose_alike
 from trioroute.replay.incident.changed import Change
 from trioroute.replay.incident.told import Prevention, Retaken
 from trioroute.replay.read import Past, Source, decision_name
@@ -49,14 +50,13 @@ def retaken(
 ) -> tuple[Retaken, ...]:
     """What each setting of ``found`` makes of the decisions that follow ``past``, up to row
     ``until`` of the log. Raises SettingsError and what reading raises."""
-    in_force = past.state.settings
-    under = _unders(found, in_force)
+    under = _unders(found, past.state.settings)
     first, last, decisions, spills, rebinds = "", "", 0, 0, 0
     why: str | None = None
     begin = past.state.position
     for record in source.stream(past.stream, begin, begin + ROWS_MAX):
         event = source.event(record)
-        why = _over(record, event, until, decisions, in_force)
+        why = _over(record, event, until, decisions, past.state.settings)
         if why is not None:
             break
         if type(event) is Dispatched:
@@ -71,6 +71,9 @@ def retaken(
                 for one in under:
                     one.take(past.state, arrive, was)
         past.fold(record, event)
+        if type(event) is Configured:
+            for one in under:
+                one.settings = one.change.of(event.settings)
     if why is None and past.state.position - begin >= ROWS_MAX:
         why = f"{ROWS_MAX} rows are read at most"
     return tuple(
@@ -111,7 +114,7 @@ def _over(
         return ""
     if decisions >= DECISIONS_MAX:
         return f"{DECISIONS_MAX} are taken again at most"
-    if type(event) is Configured and event.settings != in_force:
+    if type(event) is Configured and not choose_alike(event.settings, in_force):
         return f"other settings came into force at {decision_name(record.stream, record.version)}"
     return None
 
