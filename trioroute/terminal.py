@@ -21,3 +21,7 @@ class Terminal(Console):
                 yield segment
             else:
                 yield Segment(printable(text), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        """Rich's ends the process with 1, which says that a check failed."""
+        raise  # the BrokenPipeError that it is called for

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.e2e.fleet import Fleet, RouterProcess, chat, status_of, wait_for
-from trioroute.cli import main
+from trioroute.cli.root import main
 from trioroute.settings import key_digest
 
 COMPLETIONS = "/v1/chat/completions"

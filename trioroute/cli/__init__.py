@@ -1,3 +1,3 @@
 """The commands. Each is imported when it is called, so that ``trioroute --help`` is quick."""
 
-from trioroute.cli.root import main as main
+from trioroute.cli.start import main as main

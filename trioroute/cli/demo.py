@@ -53,4 +53,11 @@ def demo_command(log: Path, replicas: int, port: int, admin_port: int, traffic: 
     A second one beside it takes other ports and another log by itself, and says which.
     """
     options = DemoOptions(log, replicas, port, admin_port, traffic)
-    end_in_words(partial(trio.run, run_demo, options), (RuntimeError, OSError, LogError))
+    end_in_words(partial(_run, options), (RuntimeError, OSError, LogError))
+
+
+def _run(options: DemoOptions) -> None:
+    try:
+        trio.run(run_demo, options)
+    except* BrokenPipeError:
+        raise BrokenPipeError from None  # alone, as of every command

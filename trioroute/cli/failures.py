@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import click
 
+from trioroute.cli.start import INTERRUPTED
 from trioroute.printable import printable
 
 
@@ -28,6 +29,10 @@ def warn(text: str) -> None:
 
 STDOUT = "the standard output"
 
+READER_GONE = 141
+"""The exit code where the reader of a pipe had enough, as `| head` has: what a shell tells of a
+tool that died of SIGPIPE. Not 0, which says that a check went well, nor 1, that it failed."""
+
 
 def disk_words(error: OSError) -> str:
     """What the system says of a file or a disk: the place, the reason, and what helps."""
@@ -41,20 +46,42 @@ def disk_words(error: OSError) -> str:
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Where a full disk takes no more of what is printed, say so: as an error of the command."""
+    """End where nobody takes what is printed: quietly if the reader of a pipe has enough, as an
+    error of the command if a disk is full."""
     try:
         try:
             yield
         finally:
             if sys.stdout is not None:  # it is, where the descriptor was closed at the start
-                with suppress(BrokenPipeError, ValueError):  # who reads it has enough; closed
+                with suppress(ValueError):  # closed
                     sys.stdout.flush()
+    except BrokenPipeError:
+        _print_no_more()
+        sys.exit(READER_GONE)
     except OSError as error:
         if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        # Python's own flush at the end would complain once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_no_more()
         fail(f"{STDOUT}: {disk_words(error)}", 2)
+
+
+@contextmanager
+def interrupted() -> Iterator[None]:
+    """End where Ctrl-C came through, be it alone or out of a nursery."""
+    came = False
+    try:
+        yield
+    except* KeyboardInterrupt:
+        came = True
+    if came:
+        _print_no_more()  # a full pipe would hold the end up
+        sys.exit(INTERRUPTED)
+
+
+def _print_no_more() -> None:
+    """What is left goes nowhere, or Python's own flush at the end would complain or wait."""
+    with suppress(OSError, ValueError, AttributeError):  # there is none
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def fail_for_all(errors: Iterable[object], code: int = 1) -> NoReturn:
@@ -71,6 +98,8 @@ def end_in_words(run: Callable[[], object], expected: tuple[type[Exception], ...
     """
     try:
         run()
+    except BrokenPipeError:  # who reads what is printed has enough
+        raise
     except expected as error:
         fail(str(error))
     except BaseExceptionGroup as group:

@@ -2,12 +2,26 @@
 
 import difflib
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 import click
 
+from trioroute.cli.start import end_at_once, end_in_order
+
 Entries = dict[str, tuple[str, str, str]]
 """By name: the module, the command in it, and its line of help."""
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Around the slow imports of a command that has begun, but holds nothing yet."""
+    end_at_once()
+    try:
+        yield
+    finally:
+        end_in_order()
 
 
 class LazyGroup(click.Group):
@@ -24,6 +38,8 @@ class LazyGroup(click.Group):
             return None
         module, attribute, _ = entry
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, LazyGroup):  # whose own command is to be imported yet
+            end_in_order()
         return command
 
     def resolve_command(

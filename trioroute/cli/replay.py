@@ -12,6 +12,7 @@ import click
 from eventlog.errors import REMEDIES
 from eventlog.targets import refuse_the_log
 from eventlog.whole_file import write_whole
+from trioroute.cli.lazy import importing
 from trioroute.cli.replay_answer import RULES_OF_TODAY, Answer, Asked
 from trioroute.cli.replay_source import CHECK_FAILED, failures, opened
 from trioroute.printable import printable
@@ -195,8 +196,9 @@ def replay_command(
         raise click.UsageError("--step is for a terminal and has no --json; see --watch --json")
     chosen = RULES_OF_TODAY if rules_of_today else what[question]
     asked = Asked(chosen, since, until, only, where)
+    answer = _answer_of(question)
     with failures(), times_in_utc(utc), opened(log, lenient) as source:
-        found = _answer(question, source, log, asked)
+        found = answer(source, log, asked)
         if html is not None and found.page is not None:
             _write(log, html, found.page())
         _print(found, as_data=as_data, markdown=markdown)
@@ -229,10 +231,12 @@ def _check_options(question: str, **given: object) -> None:
             raise click.UsageError(f"{_option(name)} needs {needed}{hint}")
 
 
-def _answer(question: str, source: Source, log: Path, asked: Asked) -> Answer:
+def _answer_of(question: str) -> Callable[[Source, Path, Asked], Answer]:
     module, name = _ANSWERS[question]
-    answer: Callable[[Source, Path, Asked], Answer] = getattr(importlib.import_module(module), name)
-    return answer(source, log, asked)
+    with importing():
+        answer: Callable[[Source, Path, Asked], Answer]
+        answer = getattr(importlib.import_module(module), name)
+    return answer
 
 
 def _print(found: Answer, *, as_data: bool, markdown: bool) -> None:
@@ -249,12 +253,14 @@ def _print(found: Answer, *, as_data: bool, markdown: bool) -> None:
 def _write(log: Path, file: Path, text: str) -> None:
     try:
         refuse_the_log(log, file)
-        place = file.resolve()
-        if place.exists() and not place.is_file():  # /dev/stdout, a pipe
-            place.write_text(text)
+        if file.exists() and not file.is_file():  # /dev/stdout, a pipe: it has no other name
+            file.write_text(text)
         else:
+            place = file.resolve()
             place.parent.stat()  # it is not made here
             write_whole(place, text.encode())  # an older page stays where the disk is full
+    except BrokenPipeError:  # /dev/stdout, whose reader has enough
+        raise
     except OSError as error:
         remedy = REMEDIES.get(error.errno or 0, "give a file in a directory that exists")
         raise CannotRead(

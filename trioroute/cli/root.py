@@ -1,9 +1,11 @@
 """``trioroute``: the group of all commands, loaded one by one when they are asked for."""
 
+from typing import Any
+
 import click
 
 import trioroute
-from trioroute.cli.failures import heard
+from trioroute.cli.failures import heard, interrupted
 from trioroute.cli.lazy import Entries, LazyGroup
 
 COMMANDS: Entries = {
@@ -33,8 +35,18 @@ class Commands(LazyGroup):
 
     entries = COMMANDS
 
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401 - click's own
+    ) -> click.Context:
+        with heard():  # what --help and --version print
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> object:
-        with heard():
+        with heard(), interrupted():
             return super().invoke(ctx)
 
 

@@ -15,6 +15,7 @@ import trio
 import trioroute
 from eventlog import LogError
 from trioroute.cli.failures import end_in_words, fail_for_all
+from trioroute.cli.lazy import importing
 from trioroute.counted import plural
 from trioroute.events import UnreadableEvent
 from trioroute.process_log import take_over_stderr
@@ -57,7 +58,8 @@ def serve_command(
 
     Everything that is decided goes to the event log; ask it with `trioroute replay`.
     """
-    from trioroute import serve  # here, so that wrong usage is told without the whole server
+    with importing():  # here, so that wrong usage is told without the whole server
+        from trioroute import serve
 
     overrides: dict[str, object] = {
         "server.listen": listen,

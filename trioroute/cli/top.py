@@ -56,8 +56,10 @@ def top_command(
         refused = _first(group)
         asks_token = isinstance(refused, Refused) and refused.status == UNAUTHORIZED
         fail(f"{refused}{about_token(token_env) if asks_token else ''}")
-    except* (KeyboardInterrupt, BrokenPipeError):
+    except* KeyboardInterrupt:
         sys.exit(0)
+    except* BrokenPipeError:
+        raise BrokenPipeError from None  # alone, as of every command
 
 
 def _first(group: BaseExceptionGroup[Exception]) -> Exception:

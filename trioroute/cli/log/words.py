@@ -1,6 +1,5 @@
 """What the commands of ``trioroute log`` have in common: how they fail and show progress."""
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,9 +30,8 @@ def failures() -> Iterator[None]:
             yield
     except LogDamaged as error:
         fail(str(error), CHECK_FAILED)
-    except BrokenPipeError:
-        # Who reads us has enough, like `head`; Python's own flush at the end must not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # who reads us has enough, like `head`
+        raise
     except (LogError, UnreadableEvent) as error:
         fail(str(error), CANNOT)
     except OSError as error:
