@@ -12,6 +12,7 @@ from hashlib import blake2b
 
 from eventlog.errors import LogDamaged, gap
 from eventlog.record import Entry, Head, Record
+from eventlog.store import LogReader
 
 CHAIN_BYTES = 16
 
@@ -93,6 +94,28 @@ def verify_chain(
             raise LogDamaged(where, seq, "chain: the row or one before it was changed")
         known = True
     return Head(seq, chain)
+
+
+def was_changed(reader: LogReader, seq: int) -> bool:
+    """Whether row ``seq`` is not what was written behind the one before it.
+
+    False as well where that cannot be told: the one before it is missing, or was retired.
+    Raises StoreFailed, StoreClosed.
+    """
+    try:
+        rows = reader.read(max(0, seq - 2), min(seq, 2))
+    except LogDamaged:
+        return False
+    if [row.seq for row in rows] != [seq - 1, seq][-min(seq, 2) :]:
+        return False
+    before = Head(rows[0].seq, rows[0].chain) if seq > 1 else Head()
+    if not is_chain(before.chain):
+        return False
+    try:
+        verify_chain(rows[-1:], before)
+    except LogDamaged:
+        return True
+    return False
 
 
 def _misplaced(found: int, after: int, where: str) -> LogDamaged:

@@ -9,6 +9,7 @@ import attrs
 
 from eventlog import LogDamaged, LogReader
 from eventlog.bare import Even, even_pages
+from eventlog.chain import was_changed
 from eventlog.errors import cannot_write
 from eventlog.snapshots import BadSnapshot, Snapshots, Warn
 from trioroute.events import Gap, UnreadableEvent, decode
@@ -74,14 +75,14 @@ def recover(
         for page in pages:
             after += len(page.rows)
             if page.stream == stream:
-                _fold(state, page)
+                _fold(reader, state, page)
                 if lost and _restates(page):
                     lost = 0
         progress(after, until)
     return Recovered(state, snapshot, state.position - begun, lost)
 
 
-def _fold(state: State, page: Even) -> None:
+def _fold(reader: LogReader, state: State, page: Even) -> None:
     if page.version != state.position + 1:
         raise LogDamaged(page.stream, page.seq, f"gap before version {page.version}")
     try:
@@ -89,7 +90,8 @@ def _fold(state: State, page: Even) -> None:
     except UnreadableEvent as error:
         version = state.position + 1
         seq = page.seq + version - page.version
-        raise unreadable(page.stream, version, seq, error) from error
+        changed = was_changed(reader, seq)
+        raise unreadable(page.stream, version, seq, error, changed=changed) from error
 
 
 def _restates(page: Even) -> bool:

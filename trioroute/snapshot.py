@@ -13,11 +13,13 @@ import attrs
 import orjson
 
 from eventlog import Head, LogDamaged, LogReader, Record
+from eventlog.chain import verify_chain
 from eventlog.reading import SqliteReader
 from eventlog.segments import list_segments
 from eventlog.snapshots import BadSnapshot, Snapshot, Snapshots, Warn
 from trioroute.counted import plural
 from trioroute.events import Gap, UnreadableEvent, decode
+from trioroute.events.codec import NEWER
 from trioroute.projections import State, apply
 from trioroute.projections.freeze import CannotThaw, fingerprint, freeze, thaw
 
@@ -81,12 +83,24 @@ def parse_states(payload: bytes) -> dict[str, State]:
         raise BadSnapshot(str(error)) from error
 
 
-def unreadable(stream: str, version: int, seq: int, error: UnreadableEvent) -> UnreadableEvent:
-    """The error that tells where the row is and what helps."""
+_VERIFY = "trioroute log verify tells what holds"
+
+
+def changed_words(error: UnreadableEvent) -> str:
+    """Why a row cannot be read that was changed: a kind that no release knows, or a schema above
+    all, may come of one bit."""
+    what = str(error).removesuffix(NEWER)
+    return f"{what}: the row is not as it was written, its chain value tells; {_VERIFY}"
+
+
+def unreadable(
+    stream: str, version: int, seq: int, error: UnreadableEvent, *, changed: bool
+) -> UnreadableEvent:
+    """The error that tells where the row is, whether it was ``changed``, and what helps."""
+    told = changed_words(error) if changed else f"{error}; {_VERIFY}; use the release that wrote it"
     return UnreadableEvent(
-        f"{stream}/{version}, seq {seq}: {error}; trioroute log verify "
-        "tells what holds; use the release that wrote it, restore the log from a copy, or "
-        "start with an empty log directory"
+        f"{stream}/{version}, seq {seq}: {told}; restore the log from a copy, or start with an "
+        "empty log directory"
     )
 
 
@@ -115,11 +129,22 @@ class LogFold:
         try:
             event = decode(record.kind, record.schema, record.body)
         except UnreadableEvent as error:
-            raise unreadable(record.stream, record.version, record.seq, error) from error
+            changed = self._was_changed(record)
+            at = record.stream, record.version, record.seq
+            raise unreadable(*at, error, changed=changed) from error
         apply(state, record.version, record.at_ms, event)
         if isinstance(event, Gap) and event.state is not None:
             self.inexact.discard(record.stream)
         self.head = Head(record.seq, record.chain)
+
+    def _was_changed(self, record: Record) -> bool:
+        if self.head.seq != record.seq - 1:
+            return False  # it is the first that is kept: nothing tells
+        try:
+            verify_chain([record], self.head)
+        except LogDamaged:
+            return True
+        return False
 
 
 def begin_fold(

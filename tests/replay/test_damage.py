@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from eventlog.chain import was_changed
+from eventlog.reading import SqliteReader
+from eventlog.record import Record
 from eventlog.segments import list_segments
 from eventlog.snapshots import DIRECTORY as SNAPSHOTS
 from eventlog.sqlite import SegmentLimits, SqliteStore
 from tests.replay.rig import STREAM, busy_day, written_log
 from tests.replay.test_command import data, run
 from tests.rig import Rig
+from trioroute.events import UnreadableEvent
 from trioroute.policy.commands import Arrive, Stop
+from trioroute.recovery import recover
+from trioroute.replay.read import Source
 from trioroute.snapshot import make_snapshots
 
 QUESTIONS = (
@@ -241,3 +247,52 @@ def test_a_log_without_its_head_is_told_from_its_first_row(day_log: Path, tmp_pa
     told = data(damaged(day_log, tmp_path, HEADLESS), "--incident", "-1h")
     assert "what r1 did before r1/201 is not told" in told["notes"]
     assert told["total"]["requests"] > 50
+
+
+ONE_BIT = {
+    "kind": changed_by("UPDATE events SET kind = 'X' || substr(kind, 2) WHERE seq = 350"),
+    "schema": changed_by("UPDATE events SET schema = schema + 8 WHERE seq = 350"),
+    "schema 0": changed_by("UPDATE events SET schema = 0 WHERE seq = 350"),
+}
+
+
+@pytest.mark.parametrize("lenient", [(), ("--lenient",)], ids=["", "lenient"])
+@pytest.mark.parametrize("bit", ONE_BIT)
+def test_a_bit_of_a_kind_or_schema_is_damage_and_no_newer_release(
+    day_log: Path, tmp_path: Path, bit: str, lenient: tuple[str, ...]
+) -> None:
+    """`--lenient` passes over what a newer release wrote, and only that."""
+    log = damaged(day_log, tmp_path, ONE_BIT[bit])
+    for question in (("--at", "-1s"), ("--what-if", "policy.slack.session=4"), ("--step", "end")):
+        result = run(log, *question, *lenient)
+        assert result.exit_code == 2, (question, result.output)
+        assert "r1/350 (seq 350) cannot be read: " in result.stderr
+        assert "the row is not as it was written" in result.stderr
+        assert "newer" not in result.output
+        assert "passed over" not in result.output
+    told = data(log, "--incident", "-1h", *lenient)
+    assert any("r1/350 (seq 350) cannot be read" in one for one in told["notes"]), told["notes"]
+    with SqliteReader.open(log) as reader, pytest.raises(UnreadableEvent) as start:
+        recover(reader, STREAM)
+    with pytest.raises(UnreadableEvent) as fold:
+        make_snapshots(log)
+    for told_of in (str(start.value), str(fold.value)):
+        assert "the row is not as it was written" in told_of
+        assert "newer" not in told_of
+        assert "use the release" not in told_of
+
+
+def test_behind_a_row_that_is_not_there_an_unknown_kind_is_a_newer_release_s(
+    day_log: Path, tmp_path: Path
+) -> None:
+    """Nothing is left that would tell."""
+    unknown = "UPDATE events SET kind = 'Teleported' WHERE seq = 350"
+    gone = "DELETE FROM events WHERE seq < 350"
+    with SqliteReader.open(damaged(day_log, tmp_path, changed_by(unknown, gone))) as reader:
+        assert not was_changed(reader, 350)
+        assert not was_changed(reader, 351)  # its chain goes on from the changed one's value
+        assert not was_changed(reader, 10_000)
+        source = Source(reader, lenient=True)
+        record = Record(350, STREAM, 350, "Teleported", 1, 0, 0, b"{}", b"")
+        assert source.event(record) is None
+        assert source.skipped == {"Teleported": 1}

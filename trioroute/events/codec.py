@@ -234,11 +234,13 @@ def decode_strictly(known: Kind, schema: int, body: bytes) -> Event:
     return event
 
 
+NEWER = ": written by a newer trioroute"
+
+
 def _why_not(kind: str, schema: int) -> str:
     known = KINDS.get(kind)
+    if known is not None and schema < 1:
+        return f"{kind} has schema {schema}, which no release writes"
     if known is None:
-        return f"unknown event kind {kind!r}: written by a newer trioroute"
-    return (
-        f"{kind} has schema {schema}, this release knows up to {known.schema}: written by a newer "
-        "trioroute"
-    )
+        return f"unknown event kind {kind!r}{NEWER}"
+    return f"{kind} has schema {schema}, this release knows up to {known.schema}{NEWER}"

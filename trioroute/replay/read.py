@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 
 from eventlog.bare import Even, even_pages
+from eventlog.chain import was_changed
 from eventlog.errors import LogDamaged
 from eventlog.record import Record
 from eventlog.snapshots import Snapshots, Warn
@@ -18,7 +19,7 @@ from trioroute.events.codec import KINDS
 from trioroute.projections import State, apply
 from trioroute.projections.rows import fold_rows
 from trioroute.row_index import searched
-from trioroute.snapshot import LogFold, begin_fold, slow_fold
+from trioroute.snapshot import LogFold, begin_fold, changed_words, slow_fold
 
 DAMAGED_MAX = 10_000
 """Rows in a row that cannot be read, after which the rest is given up."""
@@ -241,12 +242,14 @@ class Source:
         try:
             return decode(record.kind, record.schema, record.body)
         except UnreadableEvent as error:
+            name = f"{decision_name(record.stream, record.version)} (seq {record.seq})"
+            if was_changed(self.reader, record.seq):
+                raise CannotRead(f"{name} cannot be read: {changed_words(error)}") from error
             known = KINDS.get(record.kind)
             if known is None or record.schema > known.schema:
                 self._pass_over(record)
                 return None
-            name = decision_name(record.stream, record.version)
-            raise CannotRead(f"{name} (seq {record.seq}) cannot be read: {error}") from error
+            raise CannotRead(f"{name} cannot be read: {error}") from error
 
     def _pass_over(self, record: Record) -> None:
         if not self.lenient:
