@@ -9,6 +9,7 @@ from typing import BinaryIO
 import attrs
 
 from eventlog.errors import ChangedMeanwhile, LogDamaged, LogMissing, Overtaken, StoreFailed
+from eventlog.made import made
 from eventlog.record import Head
 from eventlog.segments import SegmentFile, SegmentReader, list_segments, sqlite_errors
 from eventlog.snapshots import DIRECTORY as SNAPSHOTS
@@ -56,8 +57,7 @@ def copy_log(log: Path, target: Path) -> Copied:
     if not log.is_dir() or not list_segments(log):
         raise LogMissing(log)
     refuse_the_log(log, target)
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with held(target):
+    with made(target), held(target):
         try:
             refuse_another_log(log, target)
             return _copy_all(log, target)
