@@ -20,4 +20,7 @@ def test_what_the_full_buffer_had_turned_away_is_told_too() -> None:
     hole = rig.router.hole
     assert hole is not None
     told = what_is_lost(LOST, hole)
-    assert f"and before them {hole.events} events that the full buffer did not take, for" in told
+    assert f"and before them {hole.events} events that the full buffer did not take (" in told
+    by_kind = ", ".join(f"{count} {kind}" for kind, count in hole.kinds.items())
+    assert hole.kinds == {"Dispatched": 1, "Released": 1}
+    assert f"({by_kind}), for the disk is full" in told

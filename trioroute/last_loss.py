@@ -2,6 +2,7 @@
 the log itself as soon as the next run can write it."""
 
 import logging
+from collections.abc import Mapping
 
 from eventlog.errors import EntriesLost
 from eventlog.unwritten import Unwritten
@@ -15,15 +16,16 @@ logger = logging.getLogger("trioroute")
 def what_is_lost(lost: EntriesLost, hole: Hole | None) -> str:
     """``lost`` had waited in the buffer to the end. ``hole``: what a full buffer had turned away
     before (``log.on_failure = "serve"``); no ``Gap`` can tell of it any more."""
-    kinds = ", ".join(f"{count} {kind}" for kind, count in lost.kinds.items())
     before = ""
     if hole is not None and hole.events:
+        most_first = dict(sorted(hole.kinds.items(), key=lambda one: (-one[1], one[0])))
         before = (
-            f", and before them {plural(hole.events, 'event')} that the full buffer did not take"
+            f", and before them {plural(hole.events, 'event')} that the full buffer did not take "
+            f"({_by_kind(most_first)})"
         )
     return (
         f"{plural(lost.count, 'event')} at the end of this run could not be written: lost "
-        f"({kinds}){before}, for {lost.why}. The next start says so in the log "
+        f"({_by_kind(lost.kinds)}){before}, for {lost.why}. The next start says so in the log "
         "(Gap), and that the ends of requests are among them. It needs room: free some, as with "
         "trioroute log prune; freed before a stop, it keeps what waits"
     )
@@ -63,3 +65,7 @@ def tell_unwritten(router: Router, unwritten: Unwritten | None) -> bool:
         )
     )
     return True
+
+
+def _by_kind(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items())

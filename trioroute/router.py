@@ -47,13 +47,18 @@ UNLOGGED = 1 << 62
 
 @attrs.define(slots=True)
 class Hole:
-    """What the log does not tell since ``from_ms``: ``events`` that were lost after version
-    ``after``, and ``responses`` that went out before their decision was in it."""
+    """What the log does not tell since ``from_ms``: how many events of each of ``kinds`` were lost
+    after version ``after``, and ``responses`` that went out before their decision was in it."""
 
     from_ms: int
     after: int
-    events: int = 0
+    kinds: dict[str, int] = attrs.field(factory=dict)
     responses: int = 0
+
+    @property
+    def events(self) -> int:
+        """All that were lost."""
+        return sum(self.kinds.values())
 
 
 def _healthy() -> bool:
@@ -95,7 +100,7 @@ class Router:
         at_ms = command.at_ms
         entries = [to_entry(event, at_ms) for event in events]
         if state.position >= UNLOGGED:
-            first = self._lose(len(events))
+            first = self._lose(entries)
         else:
             try:
                 first = self.log.offer(entries, must_take=type(command) in _ALWAYS_TAKEN)
@@ -130,11 +135,13 @@ class Router:
         self.hole.after = self.state.position
         self.state.position = self.unlogged
 
-    def _lose(self, events: int) -> int:
+    def _lose(self, entries: Sequence[Entry]) -> int:
         assert self.hole is not None
-        self.hole.events += events
+        kinds = self.hole.kinds
+        for entry in entries:
+            kinds[entry.kind] = kinds.get(entry.kind, 0) + 1
         first = self.unlogged + 1
-        self.unlogged += events
+        self.unlogged += len(entries)
         return first
 
     def close_hole(self, at_ms: int) -> None:

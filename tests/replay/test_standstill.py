@@ -1,5 +1,7 @@
 """A router that stood still is told from the hole that it left in the log."""
 
+from io import StringIO
+
 import pytest
 
 from tests.replay.rig import STREAM, store_of
@@ -7,17 +9,22 @@ from tests.replay.test_delays import answer, usual_day
 from tests.replay.test_incident import phases, whole
 from tests.rig import Flown, Rig
 from trioroute.policy import commands as c
+from trioroute.replay.clock import local_iso
 from trioroute.replay.explain import tell_all
+from trioroute.replay.histories import present_listed
 from trioroute.replay.incident import Incident
 from trioroute.replay.incident.course import Course
 from trioroute.replay.incident.lines import blocks_of
 from trioroute.replay.incident.standstill import Standstills
 from trioroute.replay.incident.story import Story
+from trioroute.replay.listing import list_requests
 from trioroute.replay.moment import tell_moment
 from trioroute.replay.plain import Flight
 from trioroute.replay.read import NotFound, Source
 from trioroute.replay.replica import tell_replica
+from trioroute.replay.requested import Listed
 from trioroute.replay.session import tell_session
+from trioroute.terminal import Terminal
 
 ALLOWED_S = 6
 """scrape.interval + scrape.timeout + 1 s, as they are by default."""
@@ -170,3 +177,53 @@ def test_a_slow_replica_is_not_excused_by_a_standstill_at_another_time() -> None
     texts = [one.text for one in found.prevention if one.harm == "delayed"]
     assert any(f"r1/{slow.number}" in text and "b took 3 s" in text for text in texts)
     assert {one.decision: one.stood_ms for one in found.latest}[f"r1/{slow.number}"] == 0
+
+
+def paused(*seconds: float) -> Rig:
+    """Answers came late, and the router says that it did nothing for so long."""
+    rig = usual_day()
+    late = rig.go()
+    for each in seconds:
+        rig.pass_s(each).do(c.StandStill(at_ms=rig.at_ms, for_ms=round(each * 1000)))
+    rig.finish(late, ttfb_ms=2000, duration_ms=2500)
+    return rig
+
+
+def delayed(rig: Rig, from_ms: int = 0, to_ms: int | None = None) -> Listed:
+    asked = (from_ms, rig.at_ms if to_ms is None else to_ms)
+    return list_requests(Source(store_of(rig.log.entries)), asked, {"outcome": "delayed"})
+
+
+def test_who_asks_for_the_delayed_is_told_that_the_router_itself_stood_still() -> None:
+    rig = paused(1.5)
+    listed = delayed(rig)
+    (one,) = listed.stood_still
+    assert (one.at_ms, one.for_ms) == (rig.at_ms, 1500)
+    console = Terminal(file=(shown := StringIO()), width=400)
+    present_listed(console, listed)
+    assert f"the router itself stood still for 1.5 s until {local_iso(one.at_ms)[:23]}" in (
+        shown.getvalue()
+    )
+    assert f"({one.place}): who came meanwhile waited longer" in shown.getvalue()
+    assert delayed(paused()).stood_still == ()
+
+
+def test_of_many_standstills_the_longest_are_told() -> None:
+    rig = paused(*(1 + number / 10 for number in range(20)))
+    told = [one.for_ms for one in delayed(rig).stood_still]
+    assert told == [2900, 2800, 2700, 2600, 2500]
+
+
+def test_one_that_began_in_the_span_and_ended_behind_it_is_told_and_a_later_one_is_not() -> None:
+    rig = paused()
+    to_ms = rig.at_ms
+    rig.pass_s(3).do(c.StandStill(at_ms=rig.at_ms, for_ms=3500))
+    rig.pass_s(60).do(c.StandStill(at_ms=rig.at_ms, for_ms=2000))
+    assert [one.for_ms for one in delayed(rig, 0, to_ms).stood_still] == [3500]
+
+
+def test_where_nobody_was_delayed_by_the_rows_a_standstill_is_told_all_the_same() -> None:
+    rig = usual_day()
+    rig.pass_s(2).do(c.StandStill(at_ms=rig.at_ms, for_ms=2000))
+    with pytest.raises(NotFound, match=r"no request with .* the router itself stood still for 2 s"):
+        delayed(rig)

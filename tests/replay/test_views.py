@@ -12,7 +12,7 @@ from eventlog.sqlite import SqliteStore
 from tests.replay.rig import busy_day, store_of
 from tests.rig import Flown, Rig
 from trioroute.events.views import VIEWS
-from trioroute.policy.commands import Refuse
+from trioroute.policy.commands import Refuse, StandStill
 
 Query = list[dict[str, Any]]
 
@@ -28,6 +28,7 @@ def scenario() -> Rig:
     rig.eject("b")
     for _ in range(3):
         rig.do(Refuse(at_ms=rig.at_ms, request_id="q", code="overloaded"))
+    rig.do(StandStill(at_ms=rig.at_ms, for_ms=1540))
     rig.restart()
     return rig
 
@@ -89,6 +90,7 @@ def test_incidents_count_refusals_and_orphans(database: sqlite3.Connection) -> N
         ("Live", "b", None, 1),
         ("Ejected", "b", "refused, 1 in a row", 1),
         ("Refused", None, "overloaded", 3),
+        ("StoodStill", None, "1.5 s", 1),
         ("Started", None, "release 0", 1),
         ("Orphaned", None, None, 1),
     ]

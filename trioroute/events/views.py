@@ -86,6 +86,7 @@ SELECT seq, {_AT.format(at="at_ms")} AS at,
            WHEN 'Started' THEN 'release ' || json_extract(body, '$.release')
            WHEN 'Ejected' THEN
                json_extract(body, '$.cause') || ', ' || json_extract(body, '$.n') || ' in a row'
+           WHEN 'StoodStill' THEN printf('%.1f s', json_extract(body, '$.for_ms') / 1000.0)
            ELSE json_extract(body, '$.cause')
        END AS detail,
        CASE kind
@@ -94,7 +95,8 @@ SELECT seq, {_AT.format(at="at_ms")} AS at,
            ELSE 1
        END AS count
 FROM events
-WHERE kind IN ('Ejected', 'Probing', 'Live', 'Orphaned', 'Gap', 'Started', 'Stopped')
+WHERE kind IN
+    ('Ejected', 'Probing', 'Live', 'Orphaned', 'Gap', 'Started', 'Stopped', 'StoodStill')
 UNION ALL
 SELECT min(seq), {_AT.format(at="min(at_ms)")}, substr(stream, 8), 'Refused', NULL,
        json_extract(body, '$.code'), count(*)

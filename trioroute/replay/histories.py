@@ -12,6 +12,7 @@ from trioroute.replay.end_words import ENDS_LOST, end_words
 from trioroute.replay.incident.glossary import WORDS
 from trioroute.replay.present import replica_table, say, table
 from trioroute.replay.requested import Delay, Listed, RequestRow
+from trioroute.replay.stood import listed_words
 from trioroute.replay.told import (
     DecisionRow,
     End,
@@ -97,6 +98,8 @@ def present_listed(console: Console, told: Listed) -> None:
         say(console, f"{told.left_out} more are not shown: ask for a shorter time, or --where")
     if any(row.delay is not None for row in told.requests):
         say(console, f"delayed: {WORDS['delayed']}", "dim")
+    for one in told.stood_still:
+        say(console, listed_words(one), "yellow")
     say(console, "--request with an id tells its story", "dim")
 
 

@@ -8,6 +8,7 @@ from typing import get_args
 
 import attrs
 
+from trioroute.events import StoodStill
 from trioroute.events.words import Outcome, Reason, RefusalCode
 from trioroute.policy.keys import digest_key
 from trioroute.replay.clock import local_iso
@@ -15,13 +16,19 @@ from trioroute.replay.lives import DELAYED, Lives, Wanted
 from trioroute.replay.log_end import log_end
 from trioroute.replay.names import models_near_end, replicas_now, session_hint
 from trioroute.replay.nearest import hint, nearest
-from trioroute.replay.read import ENDINGS, BadQuestion, NotFound, Source
-from trioroute.replay.requested import Listed
+from trioroute.replay.read import ENDINGS, BadQuestion, NotFound, Source, decision_name
+from trioroute.replay.requested import Listed, StoodStillRow
+from trioroute.replay.stood import listed_words
 from trioroute.replay.usual import NOTHING, TOO_FEW, usual_of
 from trioroute.row_index import models_of, searched
 
 ENDS_ROWS = 200_000
 """So many rows after the span are looked at for the ends of its requests."""
+
+STANDSTILL_MAX_MS = 600_000
+"""So long behind the span a standstill that began in it is looked for."""
+
+STANDSTILLS_SHOWN = 5
 
 FIELDS = ("model", "replica", "key", "session", "reason", "outcome", "attempt", "status")
 """What requests may be chosen by."""
@@ -74,6 +81,7 @@ def list_requests(
     models = _models(source, where, secret)
     asks = where.get("outcome") == DELAYED
     usuals = usual_of(source, from_ms, to_ms) if asks else NOTHING
+    stood_still = _standstills(source, span, begin, until) if asks else ()
     found = Lives(Wanted(where, _digests(models, where, secret), usuals), to_ms)
     kinds = ("Dispatched", "Refused", *ENDINGS)
     rest = min(source.reader.head().seq, until + ENDS_ROWS)
@@ -92,7 +100,8 @@ def list_requests(
     if not found.rows:
         if asks and not usuals.by:
             raise NotFound(f"which requests were delayed is not known: {TOO_FEW}")
-        raise NotFound(_Nothing(source, span, where, found.seen, secret, models).words())
+        nothing = _Nothing(source, span, where, found.seen, secret, models).words()
+        raise NotFound("; ".join((nothing, *map(listed_words, stood_still[:1]))))
     return Listed(
         from_ms=from_ms,
         to_ms=to_ms,
@@ -100,7 +109,28 @@ def list_requests(
         requests=tuple(found.rows),
         left_out=found.left_out,
         usual=usuals.told(),
+        stood_still=stood_still,
     )
+
+
+def _standstills(
+    source: Source, span: tuple[int, int], begin: int, until: int
+) -> tuple[StoodStillRow, ...]:
+    """Those that reach into a span, the longest ones first; each is logged behind itself."""
+    beyond = source.reader.last_until(span[1] + STANDSTILL_MAX_MS)
+    found = list[StoodStillRow]()
+    for record in searched(source.reader, ("StoodStill",), ("{",), begin, max(until, beyond)):
+        event = source.event(record)
+        if isinstance(event, StoodStill) and record.at_ms - event.for_ms <= span[1]:
+            place = decision_name(record.stream, record.version)
+            found.append(StoodStillRow(at_ms=record.at_ms, place=place, for_ms=event.for_ms))
+            if len(found) > 2 * STANDSTILLS_SHOWN:
+                found = _longest(found)
+    return tuple(_longest(found))
+
+
+def _longest(rows: list[StoodStillRow]) -> list[StoodStillRow]:
+    return sorted(rows, key=lambda one: (-one.for_ms, one.at_ms))[:STANDSTILLS_SHOWN]
 
 
 def _models(source: Source, where: dict[str, str], secret: bytes | None) -> list[str]:

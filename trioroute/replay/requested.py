@@ -66,9 +66,20 @@ class RequestRow:
 
 
 @attrs.frozen(kw_only=True)
+class StoodStillRow:
+    """The router itself did nothing for ``for_ms`` up to ``at_ms``, as it measured: who came
+    meanwhile waited longer than the log tells."""
+
+    at_ms: int
+    place: str
+    for_ms: int
+
+
+@attrs.frozen(kw_only=True)
 class Listed:
     """The requests of a span that are as ``where`` says; ``left_out`` counts those found beyond.
-    ``usual`` is what ``outcome=delayed`` compares with."""
+    ``usual`` is what ``outcome=delayed`` compares with; ``stood_still`` are the longest standstills
+    of the routers themselves, which make delays that no request's own row tells."""
 
     from_ms: int
     to_ms: int
@@ -76,3 +87,4 @@ class Listed:
     requests: tuple[RequestRow, ...]
     left_out: int
     usual: tuple[Usual, ...] = ()
+    stood_still: tuple[StoodStillRow, ...] = ()

@@ -11,6 +11,7 @@ import attrs
 from trioroute.events import StoodStill
 from trioroute.replay.clock import local_iso, span
 from trioroute.replay.read import Source, decision_name
+from trioroute.replay.requested import StoodStillRow
 from trioroute.replay.told import Line
 from trioroute.row_index import searched
 
@@ -107,3 +108,12 @@ def stood_at(source: Source, stream: str, position: int, at_ms: int) -> str | No
                 f"{local_iso(one.to_ms)} ({one.place}): who came meanwhile was seen only after it"
             )
     return None
+
+
+def listed_words(one: StoodStillRow) -> str:
+    """One that is told beside a list of requests."""
+    return (
+        f"the router itself stood still for {span(one.for_ms)} until "
+        f"{local_iso(one.at_ms)[:23]} ({one.place}): who came meanwhile waited longer than the log "
+        "tells"
+    )
