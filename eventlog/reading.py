@@ -168,14 +168,15 @@ class SqliteReader:
                 lambda: rows_between(self._files(), lambda file: self._segment(file).head())
             )
 
-    def lacking(self) -> list[tuple[Path, int]]:
+    def lacking(self, after: int = 0, until: int | None = None) -> list[tuple[Path, int]]:
         """Segments inside which rows are missing, each with how many; reading them tells which.
-        Raises as ``head``."""
+        Only of those that may hold rows with ``after < seq <= until``. Raises as ``head``."""
         with self._lock:
-            return self._again_if_retired(self._lacking)
+            return self._again_if_retired(lambda: self._lacking(after, until))
 
-    def _lacking(self) -> list[tuple[Path, int]]:
-        found = [(file.path, self._segment(file).lacking(file.first)) for file in self._files()]
+    def _lacking(self, after: int, until: int | None) -> list[tuple[Path, int]]:
+        files = [one for one in self._behind(after) if until is None or one.first <= until]
+        found = [(file.path, self._segment(file).lacking(file.first)) for file in files]
         return [(path, count) for path, count in found if count > 0]
 
     def last_until(self, at_ms: int) -> int:
@@ -202,9 +203,7 @@ class SqliteReader:
         self, kinds: Sequence[str], texts: Sequence[str], after: int, until: int, limit: int
     ) -> list[Record]:
         rows: list[Record] = []
-        files = self._files()
-        start = max((i for i, file in enumerate(files) if file.first <= after + 1), default=0)
-        for file in files[start:]:
+        for file in self._behind(after):
             if file.first > until or len(rows) == limit:
                 break
             segment = self._segment(file)
@@ -263,6 +262,10 @@ class SqliteReader:
                 self._close_segment(path)  # or an unlinked file would keep its room on the disk
             return files
         return (SegmentFile(0, self._path),)
+
+    def _behind(self, after: int) -> Sequence[SegmentFile]:
+        files = self._files()
+        return files[max((i for i, one in enumerate(files) if one.first <= after + 1), default=0) :]
 
     def _files_from(self, stream: str, after: int) -> Sequence[SegmentFile]:
         """The segments from the one that holds version ``after + 1`` of ``stream``."""

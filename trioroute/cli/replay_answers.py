@@ -68,22 +68,23 @@ def _refused_answer(source: Source, rows: Sequence[Record]) -> Answer:
 
 
 @contextmanager
-def _lacking_told(source: Source) -> Iterator[None]:
+def _lacking_told(source: Source, after: int = 0, until: int | None = None) -> Iterator[None]:
     """If it finds nothing. Else it is told behind the answer: counting all rows takes longer."""
     try:
         yield
     except (LogError, NotFound):
-        tell_lacking(source)
+        tell_lacking(source, after, until)
         raise
 
 
 def requests_answer(source: Source, log: Path, asked: Asked) -> Answer:
-    from trioroute.replay.listing import list_requests, parse_where
+    from trioroute.replay.listing import list_requests, parse_where, rows_read
 
     where = parse_where(asked.where)
     span = parse_time(asked.what, REQUESTS_AROUND_MS, source.last().at_ms, source.first_ms())
     secret = read_secret(log) if "session" in where else None
-    with shown_progress() as bar, _lacking_told(source):
+    read = rows_read(source, span)
+    with shown_progress() as bar, _lacking_told(source, *read):
         told = list_requests(
             source, span, where, secret, lambda done, of: bar("reading the span", done, of)
         )
@@ -91,7 +92,7 @@ def requests_answer(source: Source, log: Path, asked: Asked) -> Answer:
     return Answer(
         as_json(told),
         lambda: present_listed(console_for(), told),
-        behind=partial(tell_lacking, source),
+        behind=partial(tell_lacking, source, *read),
     )
 
 

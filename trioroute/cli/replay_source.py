@@ -83,11 +83,12 @@ def _tell_missing(reader: SqliteReader) -> None:
             )
 
 
-def tell_lacking(source: Source) -> None:
-    """Of an answer that is searched for, say that rows are missing inside segments."""
+def tell_lacking(source: Source, after: int = 0, until: int | None = None) -> None:
+    """Of an answer that is searched for, say that rows are missing inside the segments that it was
+    searched in: those with rows ``after < seq <= until``."""
     if isinstance(source.reader, SqliteReader):
         with suppress(LogError):
-            for path, count in source.reader.lacking():
+            for path, count in source.reader.lacking(after, until):
                 warn(
                     f"{path.name} lacks {plural(count, 'row')}: what was told there is missing "
                     "from the answer; trioroute log verify tells where"

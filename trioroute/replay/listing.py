@@ -113,6 +113,12 @@ def list_requests(
     )
 
 
+def rows_read(source: Source, span: tuple[int, int]) -> tuple[int, int]:
+    """What ``list_requests`` reads of the log: rows behind the first number, to the second one."""
+    reader = source.reader
+    return reader.last_until(span[0] - 1), reader.last_until(span[1]) + ENDS_ROWS
+
+
 def _standstills(
     source: Source, span: tuple[int, int], begin: int, until: int
 ) -> tuple[StoodStillRow, ...]:
