@@ -49,7 +49,10 @@ class Incoming(FrameBuffer):
 
     def _unfit(self) -> Frame | None:
         """The frame in front, which is whole and was not read; None: the connection's fault."""
-        frame, size = Frame.parse_frame_header(memoryview(bytes(self._data[:HEADER_BYTES])))
+        try:
+            frame, size = Frame.parse_frame_header(memoryview(bytes(self._data[:HEADER_BYTES])))
+        except HyperframeError:
+            return None  # its header is what cannot be read: DATA of no stream, PING of one
         body = bytes(self._data[HEADER_BYTES : HEADER_BYTES + size])
         fit = self._read_again(frame, body)
         if fit is not None:
