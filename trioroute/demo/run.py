@@ -93,7 +93,8 @@ async def _with_router(options: DemoOptions, replicas: list[str]) -> None:
         start += ["--replica", replica]
     async with trio.open_nursery() as router:
         process = await router.start(run_until_cancelled, start, output)
-        await accepts(listen, process, output)
+        for address in (listen, admin):  # both are told below; the second opens a moment later
+            await accepts(address, process, output)
         for wanted, address in ((options.listen_port, listen), (options.admin_port, admin)):
             if wanted and not address.endswith(f":{wanted}"):
                 say(f"port {wanted} is taken, using {address}")
