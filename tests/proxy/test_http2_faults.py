@@ -112,6 +112,8 @@ WHOLE_CONNECTION = {
     "no window before it begins": (frame(WINDOW_UPDATE, NO_WINDOW, 99), Codes.PROTOCOL_ERROR),
     "a window of five bytes": (frame(WINDOW_UPDATE, bytes(5), 1), Codes.FRAME_SIZE_ERROR),
     "unreadable trailers": (frame(1, b"\xff" * 9, 1, 5), Codes.PROTOCOL_ERROR),
+    "a PING for a stream": (frame(6, bytes(8), 1), Codes.PROTOCOL_ERROR),
+    "a PRIORITY for none": (frame(PRIORITY, bytes(5), 0), Codes.PROTOCOL_ERROR),
     "inside a head": (
         HeadersFrame(5, data=b"\x82").serialize() + frame(WINDOW_UPDATE, NO_WINDOW, 1),
         Codes.PROTOCOL_ERROR,
@@ -120,13 +122,16 @@ WHOLE_CONNECTION = {
 
 
 @pytest.mark.parametrize("what", WHOLE_CONNECTION)
-async def test_what_is_the_fault_of_the_connection_ends_it(what: str) -> None:
+async def test_what_is_the_fault_of_the_connection_ends_it(
+    what: str, caplog: pytest.LogCaptureFixture
+) -> None:
     sent, code = WHOLE_CONNECTION[what]
     async with serving(echo) as server, asking(server) as asker:
         await asker.ask("/", b"x", more=True)
         await asker.raw.send(sent)
         await asker.read(lambda: False)
         assert [said for _, said in asker.h2.farewells] == [code]
+    assert not caplog.records
 
 
 async def test_no_extended_connect_is_offered_and_one_is_told_so() -> None:
