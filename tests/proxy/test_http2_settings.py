@@ -1,5 +1,6 @@
 """HTTP/2: SETTINGS of a client that would make its connection dear."""
 
+import h2.errors
 import hpack
 import pytest
 from h2.settings import SettingCodes
@@ -9,8 +10,10 @@ from tests.proxy.serving import chunk, serving
 from tests.proxy.test_frames import frame
 from trioroute.proxy.serving import streams
 from trioroute.proxy.serving.asgi import Receive, Scope, Send
+from trioroute.proxy.serving.http2_state import resizes
 from trioroute.proxy.serving.peer_settings import TABLE_BYTES, PeerSettings
 
+Codes = h2.errors.ErrorCodes
 TABLE = SettingCodes.HEADER_TABLE_SIZE
 
 
@@ -80,3 +83,36 @@ def test_settings_without_a_meaning_are_not_kept() -> None:
     kept.update({int(SettingCodes.INITIAL_WINDOW_SIZE): 70_000})
     kept.acknowledge()
     assert kept.initial_window_size == 70_000
+
+
+async def test_settings_and_sizes_that_cost_more_than_any_use_end_the_connection() -> None:
+    """A whole frame of either stood on the event loop for 10 ms and for 200."""
+    head = hpack.Encoder().encode([(":method", "GET"), (":path", "/"), (":scheme", "http")])
+    fine = setting(*((code, 1) for code in range(0x10, 0x10 + 100)))
+    async with serving(new_header) as server:
+        for sent, code in (
+            (setting(*((code, 1) for code in range(0x10, 0x10 + 101))), Codes.ENHANCE_YOUR_CALM),
+            (frame(1, b"\x20" * 16_000 + head, 3, 5), Codes.PROTOCOL_ERROR),
+            (frame(1, b"\x3f\xe1\x1f" * 5_000 + head, 3, 5), Codes.PROTOCOL_ERROR),
+        ):
+            async with asking(server) as asker:
+                await asker.ask("/")
+                await asker.read_whole(1)
+                await asker.raw.send(sent)
+                await asker.read(lambda: False)
+                assert [told for _, told in asker.h2.farewells] == [code]
+        async with asking(server) as asker:
+            await asker.raw.send(fine)
+            asker.h2.encoder.header_table_size = 0
+            asker.h2.encoder.header_table_size = TABLE_BYTES
+            await asker.read_whole(await asker.ask("/kept"))
+        assert server.refusals == ["invalid_request"]
+
+
+@pytest.mark.parametrize(
+    ("block", "count"),
+    [(b"", 0), (b"\x82", 0), (b"\x20", 1), (b"\x20\x3f\xe1\x1f\x82", 2), (b"\x3f\xff", 1)],
+)
+def test_the_sizes_that_a_head_begins_with_are_counted(block: bytes, count: int) -> None:
+    assert resizes(block) == count
+    assert resizes(b"\x20" * 9 + block) == 9
