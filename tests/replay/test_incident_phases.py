@@ -6,7 +6,9 @@ from tests.replay.prevented import told_of
 from tests.replay.rig import source_of
 from tests.rig import BEGIN_MS, Flown, Rig
 from trioroute.policy.commands import Eject, Refuse
+from trioroute.replay.clock import local_iso
 from trioroute.replay.incident import tell_incident
+from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.told import Phase
 
 
@@ -305,3 +307,21 @@ def test_a_failing_time_over_several_phases_is_one_and_counts_its_own() -> None:
         ("reduced capacity", 11.001, 31),
     ]
     assert told.phases[1].why == "6 of 6 requests that ended failed: first_byte_timeout 6"
+
+
+def test_sentences_tell_times_as_the_tables_beside_them_do() -> None:
+    rig = Rig().live("a", "b")
+    rig.pass_s(1).eject("a")
+    since_ms = rig.at_ms
+    rig.pass_s(5).same("b")
+    last_ms = rig.at_ms
+    rig.pass_s(60).restart()
+    told = tell_incident(source_of(rig), since_ms + 1000, last_ms + 20_000)
+    texts = [line.text for line in told.timeline]
+    cause = told.first_cause
+    assert cause is not None
+    texts += [cause.text, *(one.text for one in (*cause.before, *cause.evidence))]
+    texts += [one.why for one in told.phases]
+    assert any(f"EJECTED (refused) since {clock_time(since_ms)}" in text for text in texts)
+    assert any(f"died at or after {clock_time(last_ms)} and started" in text for text in texts)
+    assert not any(local_iso(at_ms) in text for text in texts for at_ms in (since_ms, last_ms))

@@ -6,8 +6,8 @@ of it.
 
 from eventlog.record import Record
 from trioroute.events import Orphaned
-from trioroute.replay.clock import local_iso
 from trioroute.replay.incident import down
+from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.evidence import running_lines
 from trioroute.replay.incident.router import Router
 from trioroute.replay.read import Source, decision_name
@@ -32,13 +32,13 @@ def _gone(router: Router, started: Record, to_ms: int) -> None:
     """From its last row on: it ``started`` again only behind the span."""
     last_ms, place = router.last_ms, decision_name(router.stream, router.state.position)
     died = router.before is None or not down.ended_in_order(router.before)
-    again = f"started again at {local_iso(started.at_ms)}, after this span"
+    again = f"started again at {clock_time(started.at_ms)}, after this span"
     router.phases.settle(last_ms)
     router.phases.restarted()
     if died:
         flights = dict(router.traffic.flights[router.stream])
         ran = f"; {plural(len(flights), 'request')} had no end" if flights else ""
-        text = f"the router died at or after {local_iso(last_ms)} and {again}{ran}"
+        text = f"the router died at or after {clock_time(last_ms)} and {again}{ran}"
         rows = running_lines(flights, router.stream, last_ms, "died")
         router.story.causes.trouble(down.death(last_ms, place, text, rows))
         router.traffic.orphan(router.stream, last_ms, Orphaned(dispatches=tuple(flights)))

@@ -6,7 +6,7 @@ import attrs
 
 from trioroute.projections import State
 from trioroute.projections.measure import ROUTABLE
-from trioroute.replay.clock import local_iso
+from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.told import Phase
 
 PHASES_MAX = 500
@@ -82,7 +82,7 @@ class Course:
             until_ms = self.whys[place + 1][0] if place + 1 < len(self.whys) else to_ms
             if until_ms <= from_ms:
                 continue
-            words = why if not told else f"from {local_iso(from_ms)[11:23]} {why}"
+            words = why if not told else f"from {clock_time(from_ms)[11:]} {why}"
             told.append(words)
         if len(told) > WHYS_TOLD:
             told[WHYS_TOLD - 1 : -1] = ["then more changes"]
@@ -164,9 +164,9 @@ def under_way(state: State) -> dict[str, str]:
         health, standing = state.health[name], state.standing(name)
         if standing in ("EJECTED", "PROBING") and health.eject_cause != "none":
             cause = f" ({health.eject_cause})" if standing == "EJECTED" else ""
-            found[name] = f"{name} is {standing}{cause} since {local_iso(health.since_ms)}"
+            found[name] = f"{name} is {standing}{cause} since {clock_time(health.since_ms)}"
     for name in stalled_in(state):
-        since = f"no token since {local_iso(state.health[name].moved_ms)}"
+        since = f"no token since {clock_time(state.health[name].moved_ms)}"
         found[name] = f"{found[name]}, stalled" if name in found else f"{name} is stalled, {since}"
     return found
 
