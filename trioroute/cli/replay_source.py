@@ -18,6 +18,7 @@ from trioroute.cli.failures import fail, warn
 from trioroute.rare_gc import rare_gc
 from trioroute.replay.log_end import in_flight_at, log_end
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
+from trioroute.replay.silent import silent_words
 from trioroute.replay.words import plural
 from trioroute.row_index import index_of
 
@@ -126,9 +127,11 @@ def _place_of(log: Path) -> Path | None:
 
 
 def tell_end(source: Source, *, open_end: bool) -> None:
-    """That the log's router is gone; where ``open_end``, the answer tells of requests that have no
-    end, also that this is not known."""
+    """That the log's router is gone, or writes no more; where ``open_end``, the answer tells of
+    requests that have no end, also that this is not known."""
     end = log_end(source)
+    if silent := silent_words(source):
+        warn(silent)
     if end is not None and (end.died or end.unwritten is not None or open_end):
         warn(end.words(in_flight_at(source, end)))
 

@@ -18,6 +18,7 @@ from trioroute.replay.clock import local_iso
 from trioroute.replay.log_end import end_words
 from trioroute.replay.present import console_for, say, table
 from trioroute.replay.read import Source
+from trioroute.replay.silent import silent_words
 
 EPILOG = """\b
 Example:
@@ -47,7 +48,7 @@ def _tell(log: Path) -> dict[str, Any]:
     with SqliteReader.open(log) as reader:
         head = reader.head()
         source = Source(reader, snapshots=Snapshots(log), directory=log)
-        ended = end_words(source)
+        ended = end_words(source) or silent_words(source)
     found = look(log)
     if not found:
         raise LogMissing(log)

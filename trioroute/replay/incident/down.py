@@ -1,7 +1,8 @@
 """The time between a router and the next one, in which nobody listened, in words and as a cause."""
 
+from eventlog.record import Record
 from trioroute.events import Event, Gap, Orphaned, Started, Stopped
-from trioroute.replay.clock import span
+from trioroute.replay.clock import local_iso, span
 from trioroute.replay.incident.block import clock_time
 from trioroute.replay.incident.evidence import cause_of
 from trioroute.replay.incident.felt import Trouble
@@ -35,6 +36,14 @@ def started_words(event: Started, at_ms: int, last_ms: int, *, died: bool) -> st
     """``last_ms`` is the last row of the run before, 0: not known."""
     text = f"the router {'died and ' if died else ''}started again, release {event.release}"
     return f"{text}, {span(max(0, at_ms - last_ms))} after its last row" if last_ms else text
+
+
+def stopped_words(last: Record, asked_ms: int) -> str:
+    """Where a span reaches the ``last`` row of the log, and was asked for until ``asked_ms``."""
+    if last.kind != "Stopped" or asked_ms - last.at_ms < DOWN_MS:
+        return ""
+    said = f"the router stopped at {local_iso(last.at_ms)} and did not start again"
+    return f"{said} in this log: who came later is not in it"
 
 
 def silence_words(from_ms: int, to_ms: int, *, died: bool) -> str:

@@ -16,7 +16,7 @@ from trioroute.replay.incident.beyond import look_beyond
 from trioroute.replay.incident.course import Course, under_way
 from trioroute.replay.incident.delays import Delays
 from trioroute.replay.incident.died import tell_cut_short, tell_death
-from trioroute.replay.incident.down import DOWN_MS
+from trioroute.replay.incident.down import stopped_words
 from trioroute.replay.incident.groups import hit_of
 from trioroute.replay.incident.prevention import prevented
 from trioroute.replay.incident.requests import Requests
@@ -30,6 +30,7 @@ from trioroute.replay.incident.traffic import Traffic
 from trioroute.replay.log_end import LogEnd, log_end
 from trioroute.replay.plain import Run
 from trioroute.replay.read import CannotRead, NotFound, Past, Source, decision_name, router_of
+from trioroute.replay.silent import silent_words
 from trioroute.replay.usual import NOTHING, usual_of
 from trioroute.replay.words import plural
 
@@ -189,9 +190,8 @@ class _Walk:
 
     def stopped(self, last: Record, asked_ms: int) -> None:
         """The span reaches the end of the log, and was asked for until ``asked_ms``."""
-        if last.kind == "Stopped" and asked_ms - last.at_ms >= DOWN_MS:
-            said = f"the router stopped at {local_iso(last.at_ms)} and did not start again"
-            self.story.note(f"{said} in this log: who came later is not in it")
+        if said := stopped_words(last, asked_ms) or silent_words(self.source):
+            self.story.note(said)
 
     def end(self, end: LogEnd, to_ms: int) -> None:
         """The span reaches the end of a log whose router did not stop."""
