@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 
 from eventlog.chain import is_chain, verify_chain
-from eventlog.damage import lying, page_named, place_of, place_of_damage
+from eventlog.damage import lying, place_of, place_of_damage, what_is_amiss
 from eventlog.errors import LogDamaged, LogError, LogMissing, NewerLog, StoreFailed
 from eventlog.pages import last_lying_row
 from eventlog.record import Head, Record
@@ -209,8 +209,7 @@ def _pages(
             _tell_missing_end(file, max(reached + 1, file.first), last, walk)
         trouble = reader.trouble() if len(walk.found.bad) == told else ""
         if trouble:
-            reason = f"file: its rows can be read, an index or free space cannot: {trouble}"
-            offset = page_named(file.path, trouble)
+            reason, offset = what_is_amiss(file.path, reader, trouble)
             part = str(file.path) if offset is not None else ""
             last = max(after, file.first)
             walk.tell(Bad(file.first, last, str(file.path), reason, offset, part))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from eventlog.chain import is_chain
 from eventlog.errors import LogDamaged
-from eventlog.pages import header_fault, lying_rows, page_bytes_of, table_faults
+from eventlog.pages import LAST_ROW, header_fault, lying_rows, page_bytes_of, table_faults
 from eventlog.segments import SegmentReader
 
 _PAGE_NAMED = re.compile(r"\bpage (\d+)", re.IGNORECASE)
@@ -80,6 +80,25 @@ def page_named(path: Path, words: str) -> int | None:
         return header[0]
     named = _PAGE_NAMED.search(words)
     return None if named is None else (int(named[1]) - 1) * page_bytes_of(path)
+
+
+def what_is_amiss(path: Path, reader: SegmentReader, trouble: str) -> tuple[str, int | None]:
+    """Of a file whose rows were all read in order, and of which SQLite says ``trouble``: the
+    reason, and the byte at which the damaged page begins."""
+    try:
+        root = 0 if has_frames(path) else _root(reader)
+        faults = () if not root else table_faults(path, root, 0, LAST_ROW, scan=False)
+        fault = next(iter(faults), None)
+    except OSError:
+        fault = None
+    if fault is None:
+        reason = f"file: its rows can be read, an index or free space cannot: {trouble}"
+        return reason, page_named(path, trouble)
+    reason = (
+        f"file: its rows can be read one after another, but {fault.what} is damaged, so that a "
+        f"search for one of them may not find it: {trouble}"
+    )
+    return reason, fault.offset
 
 
 def has_frames(path: Path) -> bool:

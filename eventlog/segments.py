@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from eventlog.chain import is_chain
 from eventlog.errors import LogDamaged, LogMissing
 from eventlog.record import Head, Record
 from eventlog.schema import check_format, log_error
@@ -176,8 +177,11 @@ class SegmentReader:
         return [Record(*row) for row in rows]
 
     def head(self) -> Head | None:
-        """The last row, None if the segment is empty."""
+        """The last row, None if the segment is empty. Raises LogDamaged for what is no row: a
+        damaged page can lead anywhere, and row 0 would be an empty log."""
         rows = self._query(HEAD)
+        if rows and not (rows[0][0] > 0 and is_chain(rows[0][1])):
+            raise LogDamaged(str(self._path), 0, "file: its last row cannot be read")
         return Head(*rows[0]) if rows else None
 
     def times(self) -> tuple[int | None, int | None]:

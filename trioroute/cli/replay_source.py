@@ -16,6 +16,7 @@ from eventlog.segments import list_segments
 from eventlog.snapshots import Snapshots
 from trioroute.cli.failures import fail, warn
 from trioroute.rare_gc import rare_gc
+from trioroute.replay.kept import unfound_words
 from trioroute.replay.log_end import in_flight_at, log_end
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
 from trioroute.replay.silent import silent_words
@@ -85,8 +86,10 @@ def _tell_missing(reader: SqliteReader) -> None:
 
 
 def tell_lacking(source: Source, after: int = 0, until: int | None = None) -> None:
-    """Of an answer that is searched for, say that rows are missing inside the segments that it was
-    searched in: those with rows ``after < seq <= until``."""
+    """Of an answer that is searched for, say that rows were looked for in vain, or are missing
+    inside the segments that it was searched in: those with rows ``after < seq <= until``."""
+    for text in unfound_words(source):
+        warn(text)
     if isinstance(source.reader, SqliteReader):
         with suppress(LogError):
             for path, count in source.reader.lacking(after, until):

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from trioroute.quantities import BadValue, parse_duration_ms
+from trioroute.replay.calendar import nearest_shown
 from trioroute.replay.read import BadQuestion
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,9 +32,13 @@ def now_ms() -> int:
 
 
 def local_iso(at_ms: int) -> str:
-    """``2026-03-01T14:00:00.250+01:00``: local time, or UTC where that was asked, with offset."""
-    at = EPOCH + timedelta(milliseconds=at_ms)
-    return at.astimezone(_zone()).isoformat(timespec="milliseconds")
+    """``2026-03-01T14:00:00.250+01:00``: local time, or UTC where that was asked, with offset; of a
+    time beyond the calendar, which damage can leave in a log, the calendar's end."""
+    return _at(at_ms).astimezone(_zone()).isoformat(timespec="milliseconds")
+
+
+def _at(at_ms: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=nearest_shown(at_ms))
 
 
 def _zone() -> tzinfo | None:
@@ -47,8 +52,7 @@ def time_heading() -> str:
 
 def utc_iso(at_ms: int) -> str:
     """``2026-03-01T13:00:00.250Z``."""
-    at = EPOCH + timedelta(milliseconds=at_ms)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _at(at_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def span(ms: int) -> str:
@@ -127,7 +131,7 @@ def _in_zone(at: datetime, zone: tzinfo | None) -> datetime:
 
 
 def _date_of(at_ms: int) -> date:
-    return (EPOCH + timedelta(milliseconds=at_ms)).astimezone(_zone()).date()
+    return _at(at_ms).astimezone(_zone()).date()
 
 
 def _on_day(day: date, clock: str, zone: tzinfo | None) -> int:

@@ -1,17 +1,42 @@
-"""Single rows by their place, as far as they are there to be read: None for one that is not."""
+"""Single rows by their place, as far as they are there to be read: None for one that is not.
+
+A page that can be read in order may still lead a search for one row astray, so the place where
+rows are read in order does not tell of it: the source remembers it.
+"""
 
 from eventlog.errors import LogDamaged
 from eventlog.record import Record
 from trioroute.events import Dispatched, Event
 from trioroute.replay.read import CannotRead, Source
 
+UNFOUND_MAX = 1000
+"""So many are remembered."""
+
 
 def row_kept(source: Source, place: tuple[str, int]) -> Record | None:
     """A row by its stream and number."""
     try:
         return source.at(*place)
-    except LogDamaged:
+    except LogDamaged as damage:
+        not_found(source, damage)
         return None
+
+
+def not_found(source: Source, damage: LogDamaged) -> None:
+    """Remember what an answer goes without."""
+    if len(source.unfound) < UNFOUND_MAX:
+        source.unfound.append(damage)
+
+
+def unfound_words(source: Source) -> tuple[str, ...]:
+    """What the answer that was worked out goes without; empty for nothing."""
+    if not source.unfound:
+        return ()
+    first, count = source.unfound[0], len(source.unfound)
+    most = " or more" if count == UNFOUND_MAX else ""
+    rows = "1 row was" if count == 1 else f"{count}{most} rows were"
+    said = f"{rows} looked for in vain ({first.reason}, in {first.where})"
+    return (f"{said}: what they told is missing here; trioroute log verify tells what is damaged",)
 
 
 def sent_kept(source: Source, place: tuple[str, int]) -> tuple[int, Dispatched] | None:

@@ -86,7 +86,7 @@ def list_requests(
     kinds = ("Dispatched", "Refused", *ENDINGS)
     rest = min(source.reader.head().seq, until + ENDS_ROWS)
     for after, last in ((begin, until), (until, rest)):
-        for record in searched(source.reader, kinds, ("{",), after, last):
+        for record in searched(source.reader, kinds, ("",), after, last):
             if record.seq > until and not found.open:
                 break
             if record.seq <= until or found.concerns(record):

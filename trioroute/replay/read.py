@@ -1,7 +1,6 @@
 """From a log to events and state, page by page."""
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
@@ -18,13 +17,10 @@ from trioroute.events import Event, UnreadableEvent, decode
 from trioroute.events.codec import KINDS
 from trioroute.projections import State, apply
 from trioroute.projections.rows import fold_rows
+from trioroute.replay.behind import behind
+from trioroute.replay.calendar import check_time, timely
 from trioroute.row_index import searched
 from trioroute.snapshot import LogFold, begin_fold, changed_words, slow_fold
-
-DAMAGED_MAX = 10_000
-"""Rows in a row that cannot be read, after which the rest is given up."""
-
-_GAP_END = re.compile(r"to (\d+) are missing")
 
 PAGE = 1000
 """Rows a read; between two reads nothing of the log is held."""
@@ -66,7 +62,8 @@ def decision_name(stream: str, number: int) -> str:
 
 @attrs.define
 class Source:
-    """A log and how strictly it is read. ``skipped`` counts rows of unknown kinds (lenient).
+    """A log and how strictly it is read. ``skipped`` counts rows of unknown kinds (lenient),
+    ``unfound`` holds the damage that kept single rows from an answer (``kept``).
 
     ``snapshots`` spare most of the folding, ``index`` most of the search; None: everything is
     folded from the first row, and all rows are searched. ``spared_cores`` are those that are left
@@ -82,6 +79,7 @@ class Source:
     warn: Warn | None = None
     directory: Path | None = None
     skipped: dict[str, int] = attrs.field(factory=dict)
+    unfound: list[LogDamaged] = attrs.field(factory=list)
 
     def records(self, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Rows with ``after < seq <= until`` by seq; to the end of the log without ``until``.
@@ -117,7 +115,7 @@ class Source:
             try:
                 page = self.reader.read(after, min(PAGE, until - after))
             except LogDamaged as error:
-                after = self._beyond(after, until, error)
+                after = behind(self.reader, after, until, error)
                 yield error, after
                 continue
             if not page:
@@ -129,18 +127,6 @@ class Source:
                 return
             yield page
             after = page[-1].seq
-
-    def _beyond(self, after: int, until: int, damage: LogDamaged) -> int:
-        """The nearest place behind the damage that is followed by a row."""
-        if damage.reason.startswith("gap") and (gap := _GAP_END.search(damage.reason)):
-            return max(after + 1, int(gap[1]))
-        for place in range(after + 1, min(until, after + DAMAGED_MAX)):
-            try:
-                self.reader.read(place, 1)
-            except LogDamaged:
-                continue
-            return place
-        return until
 
     def stream(self, stream: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Rows of one router with ``after < version <= until``, by version."""
@@ -229,7 +215,7 @@ class Source:
         rows = page.rows[: until - page.seq + 1]
         while (done := past.state.position - page.version + 1) < len(rows):
             try:
-                fold_rows(past.state, rows[done:])
+                fold_rows(past.state, timely(rows[done:]))
             except UnreadableEvent:  # said properly, or passed over
                 record = page.record(past.state.position - page.version + 1)
                 past.fold(record, self.event(record))
@@ -240,6 +226,7 @@ class Source:
         Raises CannotRead.
         """
         try:
+            check_time(record.at_ms)
             return decode(record.kind, record.schema, record.body)
         except UnreadableEvent as error:
             name = f"{decision_name(record.stream, record.version)} (seq {record.seq})"

@@ -9,12 +9,13 @@ waited: in the router's line, and for the first byte.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import attrs
 
 from eventlog.record import Record
 from trioroute.events import Dispatched, Released
-from trioroute.replay.kept import dispatch_kept, event_kept
+from trioroute.replay.kept import dispatch_kept, event_kept, not_found
 from trioroute.replay.pace import in_one_piece
 from trioroute.replay.plain import SMALLEST, size_of
 from trioroute.replay.read import Source
@@ -181,11 +182,11 @@ def _sampled(source: Source, from_ms: int, to_ms: int) -> Iterator[Answer]:
         return
     begin = max(oldest.seq - 1, reader.last_until(from_ms - before_ms - 1))
     rows = reader.last_until(to_ms) - begin
-    whole = rows <= PLACES * ROWS_EACH
+    whole, lost = rows <= PLACES * ROWS_EACH, partial(not_found, source)
     for place in range(1 if whole else PLACES):
         after = begin + place * rows // PLACES
         left = rows if whole else ANSWERS_EACH
-        for record in source.kept(after, after + (rows if whole else ROWS_EACH), lambda _: None):
+        for record in source.kept(after, after + (rows if whole else ROWS_EACH), lost):
             answer = _answer(source, record) if record.kind == "Released" and left else None
             if answer is not None:
                 left -= 1

@@ -47,6 +47,13 @@ class OfReplicas:
             return any(name in self._names for name in answered)
         return any(body.get(name) in self._names for name in _NAMES)
 
+    def take_any(self, row: Record) -> bool:
+        """The same of a row that may hold anything: then of none of them."""
+        try:
+            return self.take(row)
+        except (KeyError, TypeError, AttributeError, ValueError):
+            return False
+
     def unmet(self) -> list[str]:
         """A line for each name that no row had, with the one that was probably meant."""
         lines = []

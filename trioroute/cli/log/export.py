@@ -16,13 +16,13 @@ from eventlog.snapshots import Snapshots
 from eventlog.targets import refuse_the_log
 from trioroute.cli.failures import fail, heard, warn
 from trioroute.cli.log.chosen import OfReplicas
+from trioroute.cli.log.proved import Proved, line, line_of_any
 from trioroute.cli.log.words import CANNOT, CHECK_FAILED, Bar, failures, log_argument
 from trioroute.events.codec import KINDS
-from trioroute.replay.clock import parse_point, utc_iso
+from trioroute.replay.clock import parse_point
 from trioroute.replay.read import BadQuestion, CannotRead, NotFound, Source
 from trioroute.replay.replica import check_known
 from trioroute.replay.words import plural
-from trioroute.snapshot import rows_after
 
 EPILOG = """\b
 Examples:
@@ -55,6 +55,9 @@ def export_command(
 ) -> None:
     """Write the events of LOG as JSON lines: one object a row, its body as an object in it.
 
+    Each row is proved by its chain value. One that is not as it was written is written out as far
+    as it can be read, null standing for the rest; it is named, and the exit code is 1.
+
     Exit codes: 0 ok, 1 damage or a --replica that the log does not know, 2 wrong usage or a log
     that cannot be read.
     """
@@ -77,7 +80,8 @@ def export_command(
             raise click.UsageError(str(error)) from None
         after = 0 if since_ms is None else reader.last_until(since_ms - 1)
         of_replicas = OfReplicas(replicas)
-        rows = _chosen(rows_after(reader, after, head), since_ms, until_ms, kinds, of_replicas)
+        proved = Proved(reader)
+        rows = _chosen(proved.rows(after, head), since_ms, until_ms, kinds, of_replicas)
         with Bar("exporting", shown=output is not None) as bar:
             if output is None:
                 with heard():
@@ -89,6 +93,8 @@ def export_command(
             warn(text)
     if output is not None:
         click.echo(f"wrote {plural(written, 'event')} to {output}", err=True)
+    if changed := proved.words():
+        fail(changed, CHECK_FAILED)
 
 
 def _check_known(log: Path, reader: SqliteReader, replicas: tuple[str, ...]) -> None:
@@ -129,47 +135,33 @@ def _whole(output: Path) -> Iterator[BinaryIO]:
 
 
 def _chosen(
-    rows: Iterator[Record],
+    rows: Iterator[tuple[Record, bool]],
     since_ms: int | None,
     until_ms: int | None,
     kinds: tuple[str, ...],
     of_replicas: OfReplicas,
-) -> Iterator[Record]:
-    for row in rows:
+) -> Iterator[tuple[Record, bool]]:
+    for row, proved in rows:
         if until_ms is not None and row.at_ms > until_ms:
             continue
         if since_ms is not None and row.at_ms < since_ms:
             continue
-        if of_replicas and not of_replicas.take(row):
+        if of_replicas and not (of_replicas.take(row) if proved else of_replicas.take_any(row)):
             continue
         if not kinds or row.kind in kinds:
-            yield row
+            yield row, proved
 
 
 def _write(
-    rows: Iterator[Record], file: BinaryIO, head: int, progress: Callable[[int, int], None]
+    rows: Iterator[tuple[Record, bool]],
+    file: BinaryIO,
+    head: int,
+    progress: Callable[[int, int], None],
 ) -> int:
     number = 0
-    for number, row in enumerate(rows, 1):
-        file.write(line(row))
+    for number, (row, proved) in enumerate(rows, 1):
+        file.write(line(row) if proved else line_of_any(row))
         if number % 1000 == 0:
             progress(row.seq, head)
     file.flush()
     return number
-
-
-def line(row: Record) -> bytes:
-    """One row as a line; kind and stream are plain words, so nothing in them needs quoting."""
-    return b'{"seq":%d,"stream":"%s","version":%d,"kind":"%s","schema":%d,"at":"%s",' % (
-        row.seq,
-        row.stream.encode(),
-        row.version,
-        row.kind.encode(),
-        row.schema,
-        utc_iso(row.at_ms).encode(),
-    ) + b'"at_ms":%d,"seen":%d,"chain":"%s","body":%s}\n' % (
-        row.at_ms,
-        row.seen,
-        row.chain.hex().encode(),
-        row.body,
-    )

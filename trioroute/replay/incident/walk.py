@@ -27,6 +27,7 @@ from trioroute.replay.incident.steps import STEPS
 from trioroute.replay.incident.story import Story
 from trioroute.replay.incident.told import Hit, Incident, RouterSeen, TimeStep
 from trioroute.replay.incident.traffic import Traffic
+from trioroute.replay.kept import unfound_words
 from trioroute.replay.log_end import LogEnd, log_end
 from trioroute.replay.plain import Run
 from trioroute.replay.read import CannotRead, NotFound, Past, Source, decision_name, router_of
@@ -250,7 +251,7 @@ class _Walk:
             lanes=tuple(story.lanes),
             step_ms=traffic.step_ms,
             steps=tuple(traffic.steps),
-            notes=tuple(story.notes),
+            notes=(*story.notes, *unfound_words(self.source)),
         )
 
 
