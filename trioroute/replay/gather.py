@@ -14,7 +14,7 @@ from eventlog.bare import Even, joined
 from eventlog.record import Record
 from trioroute.events.codec import KINDS
 from trioroute.events.flat import NotFlat
-from trioroute.replay.calendar import FIRST_MS, LAST_MS
+from trioroute.replay.calendar import LAST_MS
 from trioroute.replay.pace import pace_of
 from trioroute.replay.plain import (
     UNKNOWN,
@@ -43,8 +43,7 @@ def plain_runs(pages: Iterable[Even]) -> list[Run | Record]:
             version += 1
             known, read = readers.get(kind, _NO_READER)
             try:
-                readable = schema == known and FIRST_MS <= at_ms <= LAST_MS
-                event: Any = read(body) if readable else None
+                event: Any = read(body) if schema == known and 0 <= at_ms <= LAST_MS else None
             except NotFlat:
                 event = None
             if kind == "Released":

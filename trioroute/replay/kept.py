@@ -8,6 +8,7 @@ from eventlog.errors import LogDamaged
 from eventlog.record import Record
 from trioroute.events import Dispatched, Event
 from trioroute.replay.read import CannotRead, Source
+from trioroute.replay.words import plural
 
 UNFOUND_MAX = 1000
 """So many are remembered."""
@@ -34,7 +35,7 @@ def unfound_words(source: Source) -> tuple[str, ...]:
         return ()
     first, count = source.unfound[0], len(source.unfound)
     most = " or more" if count == UNFOUND_MAX else ""
-    rows = "1 row was" if count == 1 else f"{count}{most} rows were"
+    rows = f"{plural(count, 'row')}{most} {'was' if count == 1 else 'were'}"
     said = f"{rows} looked for in vain ({first.reason}, in {first.where})"
     return (f"{said}: what they told is missing here; trioroute log verify tells what is damaged",)
 

@@ -55,8 +55,7 @@ def export_command(
 ) -> None:
     """Write the events of LOG as JSON lines: one object a row, its body as an object in it.
 
-    Each row is proved by its chain value. One that is not as it was written is written out as far
-    as it can be read, null standing for the rest; it is named, and the exit code is 1.
+    A row that is not as it was written, as its chain value tells, is named, and the exit code is 1.
 
     Exit codes: 0 ok, 1 damage or a --replica that the log does not know, 2 wrong usage or a log
     that cannot be read.
