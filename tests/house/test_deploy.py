@@ -81,10 +81,18 @@ def test_everywhere_streams_have_time_to_end() -> None:
 def test_only_commands_that_exist_are_run() -> None:
     dockerfile = (DEPLOY / "Dockerfile").read_text()
     asked = re.findall(r"bin/trioroute (\w+)|\"trioroute\", \"(\w+)\"", UNIT + dockerfile)
-    assert {one or two for one, two in asked} == {"check", "serve"} <= set(COMMANDS)
+    assert {one or two for one, two in asked} == {"serve"} <= set(COMMANDS)
     assert compose()["services"]["gpu1"]["entrypoint"][1] in COMMANDS
 
 
 def test_nothing_runs_as_root() -> None:
     assert re.search(r"^USER 10001", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
     assert "User=trioroute" in UNIT
+
+
+def test_no_supervisor_starts_it_for_ever_without_a_word() -> None:
+    kind, _, times = compose()["services"]["router"]["restart"].partition(":")
+    assert (kind, int(times) > 0) == ("on-failure", True)
+    (pod,) = (d for d in documents("kubernetes/trioroute.yml") if d["kind"] == "Deployment")
+    (container,) = pod["spec"]["template"]["spec"]["containers"]
+    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"

@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +13,8 @@ import click
 import trio
 
 import trioroute
-from eventlog import LogError
-from trioroute.cli.failures import end_in_words, fail_for_all
+from eventlog import LogDamaged, LogError, NewerLog
+from trioroute.cli.failures import end_in_words, fail, fail_for_all
 from trioroute.cli.lazy import importing
 from trioroute.counted import plural
 from trioroute.events import UnreadableEvent
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 
 FAILURES = (LogError, UnreadableEvent, ValueError, OSError)
 """What an operator can cause and mend; anything else is a fault of ours and shows its trace."""
+
+IN_VAIN = (LogDamaged, NewerLog, ValueError)
+"""What another start meets again until somebody has changed something: a log that is damaged or of
+a newer release (UnreadableEvent is a ValueError), a key that is none."""
+
+NEEDS_HANDS = 2
+"""The exit code of wrong settings and of IN_VAIN: a supervisor is not to start it again
+(RestartPreventExitStatus in deploy/systemd). 1 is all that may pass by itself: a port in use,
+a log that another router still owns, a full disk."""
 
 EPILOG = """\b
 Examples:
@@ -71,7 +80,7 @@ def serve_command(
     try:
         settings = reread()
     except SettingsError as error:
-        fail_for_all(error.problems, 2)
+        fail_for_all(error.problems, NEEDS_HANDS)
     if settings.no_replica:
         raise click.UsageError(_no_replica(config))
     take_over_stderr()
@@ -101,8 +110,13 @@ def _open_and_run(settings: Settings, reread: Callable[[], Settings]) -> None:
 
     server = settings.in_force.server
     check_ports({"--listen": server.listen, "--admin": server.admin})
-    with closing(assembly.open_log(settings.in_force)) as store:
-        _run(assembly.assemble(settings, store, os.environ), reread)
+    with ExitStack() as opened:
+        try:
+            store = opened.enter_context(closing(assembly.open_log(settings.in_force)))
+            parts = assembly.assemble(settings, store, os.environ)
+        except IN_VAIN as error:
+            fail(str(error), NEEDS_HANDS)
+        _run(parts, reread)
 
 
 def _run(parts: "assembly.Parts", reread: Callable[[], Settings]) -> None:
