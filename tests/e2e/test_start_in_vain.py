@@ -56,7 +56,10 @@ def _no_key(log: Path) -> None:
 IN_VAIN = {
     "a row is gone": (_statement("DELETE FROM events WHERE seq = 7"), "damaged (gap"),
     "the file is no database": (_no_database, "damaged (file"),
-    "a row of a newer release": (_statement("UPDATE events SET schema = 99 WHERE seq = 7"), "newer"),
+    "a row of a newer release": (
+        _statement("UPDATE events SET schema = 99 WHERE seq = 7"),
+        "newer",
+    ),
     "a newer format": (_statement("PRAGMA user_version = 99"), "newer"),
     "a key that is none": (_no_key, "holds no key"),
 }
