@@ -11,6 +11,7 @@ FLOORS = {
     "events": 0,
     "clock": 0,
     "counted": 0,
+    "nearest": 0,
     "printable": 0,
     "terminal": 1,
     "quantities": 0,

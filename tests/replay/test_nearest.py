@@ -10,11 +10,11 @@ import trioroute.replay.names as names
 from eventlog.sqlite import SqliteReader
 from tests.replay.rig import source_of, written_log
 from tests.rig import Flown, Rig
+from trioroute.nearest import nearest, slips
 from trioroute.policy.commands import Arrive
 from trioroute.policy.keys import digest_key
 from trioroute.replay.find import dispatch_at, numbers_of_request, parse_decision
 from trioroute.replay.listing import list_requests
-from trioroute.replay.nearest import nearest, slips
 from trioroute.replay.only import only_of
 from trioroute.replay.read import NotFound, Source
 from trioroute.replay.replica import tell_replica

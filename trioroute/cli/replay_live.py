@@ -15,6 +15,7 @@ from eventlog.record import Record
 from trioroute.cli.replay_answer import Answer, Asked
 from trioroute.events import Configured, Event
 from trioroute.events.sections import InForce
+from trioroute.nearest import hint
 from trioroute.replay.clock import local_iso, parse_point
 from trioroute.replay.event_words import event_words, is_error
 from trioroute.replay.explain import seen_at
@@ -23,7 +24,7 @@ from trioroute.replay.followed import as_fields
 from trioroute.replay.in_force import settings_before
 from trioroute.replay.only import Only, only_of
 from trioroute.replay.present import console_for, replica_table, say
-from trioroute.replay.read import NotFound, Source, decision_name
+from trioroute.replay.read import BadQuestion, NotFound, Source, decision_name
 from trioroute.replay.stepping import SOUGHT, Stepper, find_seq
 from trioroute.settings.changed import changed_keys
 
@@ -113,7 +114,10 @@ def start_of(source: Source, text: str) -> int:
         return source.last().seq
     if "/" in text or text.isdigit():
         return find_seq(source, *parse_decision(source, text))
-    at_ms = parse_point(text, source.last().at_ms)
+    try:
+        at_ms = parse_point(text, source.last().at_ms)
+    except BadQuestion as error:
+        raise BadQuestion(f"{error}{hint(text, ('start', 'end', 'now'))}") from None
     seq = source.reader.last_until(at_ms)
     if not seq:
         begins = local_iso(next(source.records()).at_ms)

@@ -18,6 +18,7 @@ from trioroute.cli.admin_port import (
     refusal,
 )
 from trioroute.cli.failures import fail, warn
+from trioroute.cli.named import Named
 from trioroute.printable import printable
 from trioroute.settings import BadValue, parse_replica_option
 from trioroute.terminal import Terminal
@@ -34,7 +35,7 @@ Examples:
 
 
 @click.command("replica", epilog=EPILOG)
-@click.argument("verb", type=click.Choice(VERBS))
+@click.argument("verb", type=Named(VERBS))
 @click.argument("name", required=False, metavar="[NAME | [NAME=]URL]")
 @admin_options
 @click.option("--why", default="", help="A reason, for the event log.")

@@ -10,6 +10,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eventlog.errors import LogError
+from trioroute.cli.named import Named
 from trioroute.settings import SettingsError
 from trioroute.simulate.compare import (
     BadPolicy,
@@ -62,7 +63,7 @@ Examples:
     "--engine",
     default="a100",
     show_default=True,
-    type=click.Choice(list(PROFILES)),
+    type=Named(list(PROFILES)),
     help="Profile.",
 )
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0))

@@ -24,6 +24,8 @@ from trioroute.replay.told import DecisionRow
 from trioroute.row_index import REQUEST, request_word, rows_with
 
 HINT_ROWS = 5000
+SHORT = 0.5
+"""How alike names of two signs must be: r2 and r1 are half alike."""
 """How far from a number that is no decision the nearest ones are looked for."""
 
 REQUEST_ATTEMPTS_MAX = 50
@@ -62,10 +64,7 @@ def dispatch_at(source: Source, stream: str, number: int) -> Record:
         return record
     last = source.reader.stream_version(stream)
     if last == 0:
-        name = router_of(stream)
-        raise NotFound(
-            f"the log has no router {name!r}; {listed('its routers are', routers_of(source), name)}"
-        )
+        raise no_router(source, stream)
     first = source.reader.read_stream(stream, 0, 1)[0].version
     text = f"the log holds {decision_name(stream, first)} to {decision_name(stream, last)}"
     if number < first:
@@ -80,6 +79,14 @@ def dispatch_at(source: Source, stream: str, number: int) -> Record:
     else:
         text += f"; no decision is within {HINT_ROWS} rows of it"
     raise NotFound(text)
+
+
+def no_router(source: Source, stream: str) -> NotFound:
+    """That no router of this name wrote the log, with those that did and the nearest."""
+    name, names = router_of(stream), routers_of(source)
+    return NotFound(
+        f"the log has no router {name!r}; {listed('its routers are', names, name, cutoff=SHORT)}"
+    )
 
 
 def _what(source: Source, record: Record) -> str:

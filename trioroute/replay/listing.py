@@ -10,12 +10,12 @@ import attrs
 
 from trioroute.events import StoodStill
 from trioroute.events.words import Outcome, Reason, RefusalCode
+from trioroute.nearest import hint, nearest
 from trioroute.policy.keys import digest_key
 from trioroute.replay.clock import local_iso
 from trioroute.replay.lives import DELAYED, Lives, Wanted
 from trioroute.replay.log_end import log_end
 from trioroute.replay.names import models_near_end, replicas_now, session_hint
-from trioroute.replay.nearest import hint, nearest
 from trioroute.replay.read import ENDINGS, BadQuestion, NotFound, Source, decision_name
 from trioroute.replay.requested import Listed, StoodStillRow
 from trioroute.replay.stood import listed_words

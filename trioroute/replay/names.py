@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable
 
 from eventlog.errors import LogDamaged
 from trioroute.events import Dispatched, Event, Refused, ReplicaJoined
+from trioroute.nearest import hint, nearest, slips
 from trioroute.policy.keys import digest_key
 from trioroute.projections import State
-from trioroute.replay.nearest import hint, nearest, slips
 from trioroute.replay.read import CannotRead, Source, router_of
 from trioroute.row_index import indexed_with, request_word, searched, session_word
 
@@ -179,10 +179,14 @@ def _searched(source: Source, sort: str) -> str:
     return f"; no {sort} has a name like it in the last {LAST_ROWS:,} rows{index}"
 
 
-def listed(sort: str, names: Collection[str], name: str, most: int = 20) -> str:
+def listed(
+    sort: str, names: Collection[str], name: str, most: int = 20, cutoff: float = 0.6
+) -> str:
     """``its models are a, b``: the nearest is named, and of very many the first are."""
     if not names:
         return ""
     known = ", ".join(list(names)[:most])
     more = len(names) - most
-    return f"{sort} {known}{f' and {more} more' if more > 0 else ''}{hint(name, names)}"
+    return (
+        f"{sort} {known}{f' and {more} more' if more > 0 else ''}{hint(name, names, cutoff=cutoff)}"
+    )

@@ -8,9 +8,9 @@ import attrs
 
 from eventlog.record import Record
 from trioroute import events as e
+from trioroute.nearest import nearest
 from trioroute.policy.keys import digest_key
 from trioroute.replay.names import replicas_ever, replicas_now, session_hint
-from trioroute.replay.nearest import nearest
 from trioroute.replay.read import NotFound, Source, quoted
 from trioroute.replay.session import read_secret
 from trioroute.row_index import SESSION, models_of, rows_with, session_word

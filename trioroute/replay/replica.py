@@ -7,12 +7,12 @@ import attrs
 
 from eventlog.record import Record
 from trioroute.events import Dispatched, Ejected, Event, Failed, Orphaned, Released, StoodStill
+from trioroute.nearest import hint
 from trioroute.replay.ahead import rows_within
 from trioroute.replay.end_words import end_words
 from trioroute.replay.incident.evidence import Evidence
 from trioroute.replay.incident.times import Times
 from trioroute.replay.names import known_for_sure, listed, replicas_ever, replicas_now
-from trioroute.replay.nearest import hint
 from trioroute.replay.plain import UNKNOWN, Run, Send
 from trioroute.replay.read import ENDINGS, NotFound, Source, decision_name
 from trioroute.replay.stalled import StalledOf, states_before

@@ -11,6 +11,7 @@ from trioroute import events as e
 from trioroute.events.codec import KINDS
 from trioroute.events.words import Outcome
 from trioroute.replay.event_words import is_error
+from trioroute.replay.find import no_router
 from trioroute.replay.only import Only
 from trioroute.replay.read import NotFound, Past, Source
 from trioroute.replay.words import NOT_FAILED
@@ -159,5 +160,7 @@ def find_seq(source: Source, stream: str, version: int) -> int:
     """The row of ``router/number``. Raises NotFound if the log does not hold it."""
     record = source.at(stream, version)
     if record is None:
+        if not source.reader.stream_version(stream):
+            raise no_router(source, stream)
         raise NotFound(f"the log holds no row {stream.partition('/')[2]}/{version}")
     return record.seq

@@ -73,6 +73,15 @@ def nearest(key: str, known: Mapping[str, KeyInfo]) -> str:
     return alike[0]
 
 
+def nearest_words(key: str, known: Mapping[str, KeyInfo]) -> str:
+    """What helps who wrote ``key``, which is not known: the nearest key, or the keys of the section
+    that stands in another one (``timeouts.retries``)."""
+    name = key.rpartition(".")[2]
+    if name != key and name in sections_of(known):
+        return f"{name} is a section of its own: {keys_in(name, known)}"
+    return f"the nearest is {nearest(key, known)}"
+
+
 def nearest_section(key: str, known: Mapping[str, KeyInfo]) -> str | None:
     """The section that is spelt alike; None: there is none."""
     close = difflib.get_close_matches(key, sorted(sections_of(known)), n=1, cutoff=0.7)

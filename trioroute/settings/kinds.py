@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
+from trioroute.nearest import hint
 from trioroute.quantities import (
     BadValue,
     duration_text,
@@ -118,7 +119,7 @@ def choice(*words: str) -> Kind:
         if not isinstance(value, str):
             raise BadValue("is not a text", f"write {allowed}")
         if value not in words:
-            raise BadValue("is not one of the choices", f"write {allowed}")
+            raise BadValue("is not one of the choices", f"write {allowed}{hint(value, words)}")
         return value
 
     return Kind(" | ".join(words), parse)

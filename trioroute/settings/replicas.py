@@ -9,7 +9,7 @@ from trioroute.quantities import BadValue
 from trioroute.settings.addresses import host_and_port, parse_replica_url, same_place, url_shown
 from trioroute.settings.built import API_KEY_ENV, ENGINES, MODELS, REPLICA_NAME
 from trioroute.settings.errors import Problem, shown
-from trioroute.settings.keys import nearest
+from trioroute.settings.keys import nearest_words
 from trioroute.settings.kinds import Kind
 from trioroute.settings.known import KNOWN_KEYS
 
@@ -87,8 +87,7 @@ def _entry(
     for name, value in entry.items():
         info = KNOWN_KEYS.get(f"replica.{name}") if name in _FIELDS else None
         if info is None:
-            near = nearest(f"replica.{name}", KNOWN_KEYS)
-            remedy = f"the nearest is {near}"
+            remedy = nearest_words(f"replica.{name}", KNOWN_KEYS)
             problems.append(Problem(place, f"{where}.{name}", "", "is not a known key", remedy))
             continue
         try:

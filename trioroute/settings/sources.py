@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 
 from trioroute.settings.errors import Problem, shown
-from trioroute.settings.keys import keys_in, nearest, nearest_section, sections_of
+from trioroute.settings.keys import keys_in, nearest_section, nearest_words, sections_of
 from trioroute.settings.known import BY_VARIABLE, KNOWN_KEYS
 
 COMMAND_LINE = "command line"
@@ -83,7 +83,7 @@ def _walk(place: str, above: str, tables: Mapping[str, object]) -> Iterator[Give
         key = f"{above}.{name}" if above else name
         if "." in name:
             why = "is not a known key: it is quoted, so its dots open no table"
-            yield Problem(place, shown(name), "", why, f"the nearest is {nearest(key, KNOWN_KEYS)}")
+            yield Problem(place, shown(name), "", why, nearest_words(key, KNOWN_KEYS))
         elif key in KNOWN_KEYS or key == "replica":
             yield Given(place, key, value)
         elif key in _SECTIONS and isinstance(value, dict):
@@ -100,9 +100,7 @@ def unknown(place: str, key: str) -> Problem:
     """The value is not shown: it may be a secret under a misspelt key."""
     if key in _SECTIONS and key != "replica":  # whose keys belong to one of them
         return Problem(place, key, "", _A_SECTION, keys_in(key, KNOWN_KEYS))
-    return Problem(
-        place, key, "", "is not a known key", f"the nearest is {nearest(key, KNOWN_KEYS)}"
-    )
+    return Problem(place, key, "", "is not a known key", nearest_words(key, KNOWN_KEYS))
 
 
 def from_environment(

@@ -6,6 +6,7 @@ from statistics import median_low
 import attrs
 
 from trioroute.events import InForce
+from trioroute.nearest import hint
 from trioroute.policy.policies import POLICIES
 from trioroute.router import Log
 from trioroute.settings import with_changes
@@ -69,8 +70,9 @@ def contenders(texts: Sequence[str], changes: dict[str, object]) -> tuple[Conten
 def _contender(text: str, changes: dict[str, object]) -> Contender:
     name, *own = text.split(",")
     if name not in POLICIES and name not in BASELINES:
-        known = ", ".join((*POLICIES, *BASELINES))
-        raise BadPolicy(f"policy {name!r} is unknown: use {known} or all")
+        names = (*POLICIES, *BASELINES)
+        known = ", ".join(names)
+        raise BadPolicy(f"policy {name!r} is unknown: use {known} or all{hint(name, names)}")
     wanted = dict(changes)
     for part in own:
         key, equals, value = part.partition("=")

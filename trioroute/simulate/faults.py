@@ -11,6 +11,8 @@ import re
 
 import attrs
 
+from trioroute.nearest import hint
+
 _SPAN = r"(?P<begin>\d+(?:\.\d+)?)\.\.(?P<end>\d+(?:\.\d+)?)"
 _FORMS: dict[str, re.Pattern[str]] = {
     "down": re.compile(_SPAN),
@@ -52,7 +54,8 @@ def parse_fault(text: str, replicas: int) -> tuple[Fault, ...]:
         form = _FORMS.get(name)
         match = form.fullmatch(value) if form is not None else None
         if match is None:
-            raise BadFault(f"fault {text!r}: {part!r} is not replica=N, {_EXAMPLES}")
+            near = hint(name, ("replica", *_FORMS)) if form is None else ""
+            raise BadFault(f"fault {text!r}: {part!r} is not replica=N, {_EXAMPLES}{near}")
         faults.append(_fault(text, part, replica, name, match))
     if not replica or not faults:
         raise BadFault(f"fault {text!r}: needs replica=N first, and then {_EXAMPLES}")

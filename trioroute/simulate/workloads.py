@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from trioroute.nearest import hint
 from trioroute.simulate.profiles import BLOCK_TOKENS
 from trioroute.simulate.script import Request, Script, Turn, Workload, key
 from trioroute.simulate.traces import BadWorkload, read_trace
@@ -38,7 +39,8 @@ def workload_of(text: str, seed: int) -> Workload:
             return Workload(text, read_trace(path))
     if text.endswith((".jsonl", ".jsonl.gz")):
         return Workload(text, read_trace(Path(text)))
-    raise BadWorkload(f"workload {text!r} is unknown: use {_FORMS}")
+    near = hint(kind, ("agents", "chat", "conversation"))
+    raise BadWorkload(f"workload {text!r} is unknown: use {_FORMS}{near}")
 
 
 def _count(text: str, rest: str) -> int:
@@ -120,7 +122,8 @@ def _chat_shape(text: str, rest: str) -> ChatShape:
         name, equals, value = part.partition("=")
         if name not in fields or not equals:
             keys = ", ".join(fields)
-            raise BadWorkload(f"workload {text!r}: {part!r} is not KEY=VALUE; keys: {keys}")
+            near = "" if name in fields else hint(name, fields)
+            raise BadWorkload(f"workload {text!r}: {part!r} is not KEY=VALUE; keys: {keys}{near}")
         whole = fields[name].type is int
         try:
             number = int(value) if whole else float(value)
