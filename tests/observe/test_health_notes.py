@@ -70,3 +70,34 @@ def test_a_drain_of_the_last_replica_of_a_model_says_whom_nobody_serves(
     assert not [line for line in caplog.messages if "nobody" in line], "b serves it still"
     rig.drain("c")
     assert caplog.messages[-1] == "nobody serves rag: its whole pool is out of traffic"
+
+
+def test_a_fleet_that_was_never_reached_is_an_error_once(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.router.listeners.append(HealthNotes(rig.state, "the log").listen)
+    rig.join("a", "b")
+    rig.fail_scrape("a", "refused")
+    rig.fail_scrape("a", "refused")
+    rig.fail_scrape("b", "refused")
+    assert not caplog.messages, "b may be about to start"
+    for _ in range(3):
+        rig.fail_scrape("b", "refused")
+    (line,) = caplog.records
+    url = rig.state.fleet.replicas["b"].url
+    assert line.levelname == "ERROR"
+    assert line.getMessage() == (
+        f"nobody is routable: the fleet (2 replicas) was never reached ({url}: refused): look at "
+        "the addresses, and whether the engines run"
+    )
+
+
+def test_one_that_is_served_by_another_replica_is_no_error(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.router.listeners.append(HealthNotes(rig.state, "the log").listen)
+    rig.live("a")
+    rig.join("b")
+    for _ in range(5):
+        rig.fail_scrape("b", "refused")
+    assert not [line for line in caplog.messages if "nobody" in line]

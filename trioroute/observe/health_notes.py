@@ -16,6 +16,7 @@ from trioroute.events import (
     Released,
     ReplicaJoined,
     ReplicaLeft,
+    ScrapeFailed,
 )
 from trioroute.observe.pools import lost_by, lost_words
 from trioroute.projections import Stalls, State
@@ -35,6 +36,9 @@ class HealthNotes:
         self._state = state
         self._log = log
         self._stalls = Stalls()
+        self._never = dict[str, int]()
+        """Failed scrapes of replicas that were never LIVE in this run."""
+        self._told_never = False
 
     def listen(self, decided: Decided) -> None:
         loud = False
@@ -44,7 +48,11 @@ class HealthNotes:
             loud = True
             if isinstance(event, Ejected):
                 self._ejected(event)
+            elif isinstance(event, ScrapeFailed):
+                self._not_reached(event)
             elif isinstance(event, Live):
+                self._never.clear()
+                self._told_never = False
                 logger.info("replica %s LIVE", event.replica)
             elif isinstance(event, Probing):
                 logger.info("replica %s PROBING: back with limited traffic", event.replica)
@@ -58,6 +66,7 @@ class HealthNotes:
                     "replica %s joined or changed: %s%s", event.replica, event.url, _who(event)
                 )
             elif isinstance(event, ReplicaLeft):
+                self._never.pop(event.replica, None)
                 logger.info("replica %s left%s", event.replica, _who(event))
             elif isinstance(event, Orphaned):
                 ran = plural(len(event.dispatches), "request")
@@ -82,6 +91,24 @@ class HealthNotes:
             event.replica,
         )
         self._nobody_left(event.replica)
+
+    def _not_reached(self, event: ScrapeFailed) -> None:
+        """Say once that no replica was ever reached: none left traffic, so nothing else tells that
+        every request is refused. A single failed scrape may be an engine that starts."""
+        if self._told_never or self._state.standing(event.replica) != "JOINING":
+            return
+        self._never[event.replica] = self._never.get(event.replica, 0) + 1
+        replicas = self._state.fleet.replicas
+        most = self._state.settings.eject.scrape_failures
+        if all(self._never.get(name, 0) >= most for name in replicas):
+            self._told_never = True
+            logger.error(
+                "nobody is routable: the fleet (%s) was never reached (%s: %s): look at the "
+                "addresses, and whether the engines run",
+                plural(len(replicas), "replica"),
+                replicas[event.replica].url,
+                event.cause,
+            )
 
     def _nobody_left(self, replica: str) -> None:
         """Whom nobody serves any more, as this replica is out of traffic."""
