@@ -1,5 +1,6 @@
 /* A disk in trouble: calls on files below $DISK_LOG fail as the file $DISK_TROUBLE says, "write 28"
-   or "sync 5" or "all 30": what fails, and with which errno. Without the file nothing fails.
+   or "sync 5" or "all 30": what fails, and with which errno. "half 28": half of what is to be written
+   gets there, and the rest fails. "read 5": nothing can be read. Without the file nothing fails.
    Loaded into a router with LD_PRELOAD. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -38,14 +39,37 @@ static int fails(int fd, const char *what) {
 
 #define REAL(name, type) ((type)dlsym(RTLD_NEXT, name))
 
+/* How many bytes of this write get there, before the next one fails; -1: it is to be done whole. */
+static __thread int torn;
+
+static ssize_t part(int fd, size_t count) {
+    if (!fails(fd, "half")) return -1;
+    torn = !torn;
+    return torn ? (ssize_t)(count / 2) : 0;
+}
+
 ssize_t pwrite(int fd, const void *bytes, size_t count, off_t at) {
-    if (fails(fd, "write")) return -1;
+    ssize_t half = part(fd, count);
+    if (half == 0 || fails(fd, "write")) return -1;
+    if (half > 0) count = half;
     return REAL("pwrite", ssize_t (*)(int, const void *, size_t, off_t))(fd, bytes, count, at);
 }
 
 ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t at) {
-    if (fails(fd, "write")) return -1;
+    ssize_t half = part(fd, count);
+    if (half == 0 || fails(fd, "write")) return -1;
+    if (half > 0) count = half;
     return REAL("pwrite64", ssize_t (*)(int, const void *, size_t, off64_t))(fd, bytes, count, at);
+}
+
+ssize_t pread(int fd, void *bytes, size_t count, off_t at) {
+    if (fails(fd, "read")) return -1;
+    return REAL("pread", ssize_t (*)(int, void *, size_t, off_t))(fd, bytes, count, at);
+}
+
+ssize_t pread64(int fd, void *bytes, size_t count, off64_t at) {
+    if (fails(fd, "read")) return -1;
+    return REAL("pread64", ssize_t (*)(int, void *, size_t, off64_t))(fd, bytes, count, at);
 }
 
 int fsync(int fd) {

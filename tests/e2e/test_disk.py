@@ -23,9 +23,13 @@ PLUG = HERE.parent / "eventlog" / "plug.c"
 FAILURES = {
     "full": f"write {errno.ENOSPC}",
     "broken": f"write {errno.EIO}",
+    "full within a write": f"half {errno.ENOSPC}",
+    "broken within a write": f"half {errno.EIO}",
     "cannot sync": f"sync {errno.EIO}",
     "read-only": f"all {errno.EROFS}",
 }
+
+UNREADABLE = f"read {errno.EIO}"
 
 
 def ask(router: RouterProcess) -> httpx.Response:
@@ -130,8 +134,8 @@ def test_a_start_on_a_disk_that_takes_nothing_ends_in_words(fleet: Fleet, tmp_pa
     trouble = tmp_path / "trouble"
     router = on_a_disk(fleet, trouble)
     assert router.stop() == 0
-    for failure in ("full", "read-only"):
-        trouble.write_text(FAILURES[failure])
+    for failing in (FAILURES["full"], FAILURES["read-only"], UNREADABLE):
+        trouble.write_text(failing)
         router.start()
         assert router.popen.wait(60) == 1
         assert "Traceback" not in router.text()
