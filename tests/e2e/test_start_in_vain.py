@@ -58,7 +58,7 @@ IN_VAIN = {
     "the file is no database": (_no_database, "damaged (file"),
     "a row of a newer release": (
         _statement("UPDATE events SET schema = 99 WHERE seq = 7"),
-        "newer",
+        "schema 99",
     ),
     "a newer format": (_statement("PRAGMA user_version = 99"), "newer"),
     "a key that is none": (_no_key, "holds no key"),
