@@ -18,7 +18,7 @@ from eventlog.chain import is_chain
 from eventlog.errors import LogDamaged, LogMissing
 from eventlog.record import Head, Record
 from eventlog.schema import check_format, log_error
-from eventlog.sqlite_opening import Opened, open_to_read
+from eventlog.sqlite_opening import Opened, is_complete, is_torn, open_to_read
 from eventlog.streams import StreamSearch
 
 _name = re.compile(r"log-([1-9][0-9]*)\.sqlite\Z")
@@ -161,12 +161,18 @@ class SegmentReader:
         return rows
 
     def read_stream(self, stream: str, after: int, limit: int) -> list[Record]:
-        """Rows of ``stream`` with ``version > after``."""
+        """Rows of ``stream`` with ``version > after``; as ``read``, those before damage first."""
         begin = self._streams.next_of(stream, after)
         if begin is None:
             return []
-        rows = self._query(READ_STREAM, begin.seq, stream, limit)
-        return [Record(*row) for row in rows]
+        while True:
+            try:
+                rows = self._query(READ_STREAM, begin.seq, stream, limit)
+                return [Record(*row) for row in rows]
+            except LogDamaged:
+                if limit == 1:
+                    raise
+            limit = (limit + 1) // 2
 
     def search(
         self, kinds: Sequence[str], texts: Sequence[str], after: int, until: int, limit: int
@@ -224,6 +230,8 @@ class SegmentReader:
 
         Reads all of it, in one transaction.
         """
+        if is_complete(self._path) and is_torn(self._path):
+            return "the file is shorter than its header says"
         try:
             told = self._query("PRAGMA quick_check(1)")
         except LogDamaged as damage:

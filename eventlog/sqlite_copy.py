@@ -14,7 +14,7 @@ from eventlog.record import Head
 from eventlog.segments import SegmentFile, SegmentReader, list_segments, sqlite_errors
 from eventlog.snapshots import DIRECTORY as SNAPSHOTS
 from eventlog.snapshots import copy_snapshot, copy_snapshots
-from eventlog.sqlite_opening import open_to_read
+from eventlog.sqlite_opening import is_complete, is_torn, open_to_read
 from eventlog.sqlite_segment import DRAFT, is_sealed, remove_file, sync_directory
 from eventlog.sqlite_target import errors_of_the_source, target_errors
 from eventlog.targets import held, refuse_another_log, refuse_the_log
@@ -169,6 +169,8 @@ def _read(opened: BinaryIO, path: Path) -> bytes:
 
 def _back_up(source: Path, draft: Path, copy: Path) -> None:
     """As ``open_to_read`` has it: a log at rest may lie where nothing can be written."""
+    if is_complete(source) and is_torn(source):
+        raise LogDamaged(str(source), 0, "file: it is shorter than its header says")
     for _ in range(TRIES):
         remove_file(draft)
         with sqlite_errors(source):

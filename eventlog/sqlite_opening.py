@@ -18,7 +18,7 @@ from pathlib import Path
 import attrs
 
 from eventlog.errors import NO_ROOM, StoreFailed
-from eventlog.schema import check_format
+from eventlog.schema import PAGE_SIZES, check_format
 
 BUSY_TIMEOUT_S = 1.0
 """How long a statement waits for a lock; the journal repeats a write that found no room."""
@@ -30,6 +30,7 @@ AT_REST = "mode=ro&immutable=1"
 """Without the mode SQLite would make the file anew that is retired just now."""
 
 COPY_TRIES = 3
+HEADER_BYTES = 100
 
 _NO_PLACE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 _NO_SHM = frozenset(
@@ -107,10 +108,22 @@ def _connect(path: Path, how: str, seen: Seen | None) -> Opened:
         check_same_thread=False,
     )
     try:
+        if how == AT_REST and is_torn(path):
+            # Else SQLite reads nothing at all of it; pages that are not there are damage still.
+            connection.execute("PRAGMA writable_schema = ON")
         return Opened(connection, check_format(connection, path), seen)
     except BaseException:
         connection.close()
         raise
+
+
+def is_torn(path: Path) -> bool:
+    """Whether a file is shorter than its header says, and not by so much that it holds no row."""
+    with path.open("rb") as file:
+        header, size = file.read(HEADER_BYTES), file.seek(0, 2)
+    page_bytes = int.from_bytes(header[16:18])
+    pages = int.from_bytes(header[28:32])
+    return page_bytes in PAGE_SIZES and page_bytes < size < pages * page_bytes
 
 
 def _wal_bytes(path: Path) -> int:

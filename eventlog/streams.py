@@ -68,6 +68,14 @@ class StreamSearch:
         return spot if found else None
 
     def _sought(self, stream: str, after: int) -> Spot | None:
+        begin = self._row(FIRST)
+        if begin is not None and begin.stream == stream:
+            if begin.version > after:
+                return begin
+            # Where damage hides the end, what lies before it is found all the same.
+            self.ahead.setdefault(stream, begin.seq - begin.version)
+            if (spot := self._near(stream, after + 1)) is not None:
+                return spot
         waiting = self._whole()
         while waiting:
             low, high = waiting.pop()

@@ -25,7 +25,7 @@ from trioroute.snapshot import make_snapshots
 
 QUESTIONS = (
     ("--last", "3"),
-    ("--decision", "r1/100"),
+    ("--decision", "r1/75"),
     ("--request", "q100"),
     ("--session", "s3"),
     ("--replica", "a"),

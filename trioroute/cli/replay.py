@@ -197,7 +197,8 @@ def replay_command(
     chosen = RULES_OF_TODAY if rules_of_today else what[question]
     asked = Asked(chosen, since, until, only, where)
     answer = _answer_of(question)
-    with failures(), times_in_utc(utc), opened(log, lenient) as source:
+    proving = question == "verify_all"
+    with failures(), times_in_utc(utc), opened(log, lenient, proving=proving) as source:
         found = answer(source, log, asked)
         if html is not None and found.page is not None:
             _write(log, html, found.page())

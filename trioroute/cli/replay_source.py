@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from eventlog.cut_off import CutOffReader
 from eventlog.errors import LogDamaged, LogError
 from eventlog.ownership import LOCK_NAME
 from eventlog.reading import SqliteReader
@@ -46,7 +47,7 @@ def failures() -> Iterator[None]:
         place = f"{error.where}, seq {error.seq}" if error.seq else error.where
         text = (
             f"{place}: damaged ({error.reason}): this cannot be answered from it; trioroute log "
-            "verify tells what holds, and --incident what is left"
+            "verify tells what holds; --decision and --incident still tell what lies before"
         )
         fail(text, CHECK_FAILED)
     except (CannotRead, LogError) as error:
@@ -139,16 +140,34 @@ def tell_end(source: Source, *, open_end: bool) -> None:
         warn(end.words(in_flight_at(source, end)))
 
 
-@contextmanager
-def opened(log: Path, lenient: bool) -> Iterator[Source]:
-    _look_at(log)
+def _reader_of(log: Path, proving: bool) -> SqliteReader:
+    """Of a log whose end cannot be read, one that ends before; a proof goes on to the damage."""
     reader = SqliteReader.open(log)
+    try:
+        reader.head()
+    except LogDamaged:
+        if not proving:
+            reader.close()
+            return CutOffReader.open(log)
+    return reader
+
+
+@contextmanager
+def opened(log: Path, lenient: bool, *, proving: bool = False) -> Iterator[Source]:
+    _look_at(log)
+    reader = _reader_of(log, proving)
     try:
         source = Source(reader, lenient)
         if being_written(log):
             give_way()
             source.spared_cores = 1
         source.directory = _place_of(log)
+        if isinstance(reader, CutOffReader):
+            source.directory = None  # how it ended is not known, whoever wrote it
+            warn(
+                f"{log} cannot be read behind row {reader.head().seq} ({reader.damage.reason}): the"
+                " answer tells it as if it ended there; trioroute log verify tells what holds"
+            )
         if log.is_dir():
             source.snapshots, source.index = Snapshots(log), index_of(log)
             source.warn = warn

@@ -94,7 +94,7 @@ def _tell(source: Source, state: State, record: Record, event: Dispatched) -> To
         earlier=_earlier(source, record.stream, event),
         followed=attrs.evolve(trail.told(record.stream), stood=stood),
         verified=same,
-        difference=None if same else why_different(state),
+        difference=None if same else trail.unread or why_different(state),
         recorded=() if same else tuple(as_fields(e) for e in recorded),
         recomputed=() if same else tuple(as_fields(e) for e in recomputed),
     )

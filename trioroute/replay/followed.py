@@ -4,6 +4,7 @@ from typing import Any
 
 import attrs
 
+from eventlog.errors import LogDamaged
 from eventlog.record import Record
 from trioroute.events import (
     Dispatched,
@@ -81,6 +82,8 @@ class Trail:
     next_attempt: int | None = None
     refused: str | None = None
     over: bool = False
+    unread: str | None = None
+    """Which rows behind it cannot be read, and why, where its story may go on in them."""
 
     def concerns(self, record: Record) -> bool:
         """A cheap look at the bytes before a row is decoded."""
@@ -119,11 +122,17 @@ class Trail:
                 {**as_fields(event), "text": pin_words(event)} for event in self.pin_events
             ),
             end=self.end,
-            ended=ended_in_full(self.end),
+            ended=self._ended(),
             next_attempt=name,
             refused=self.refused,
             client=self._client(),
+            unread=self.unread,
         )
+
+    def _ended(self) -> str:
+        if self.end is None and self.unread is not None:
+            return f"not known: {self.unread}"
+        return ended_in_full(self.end)
 
     def _client(self) -> str | None:
         """None while it waits, or if another attempt tells."""
@@ -139,17 +148,47 @@ class Trail:
         return failed_words(end.cause, end.blame) if self.over or end.blame == "router" else None
 
 
+FAR = 1 << 62
+
+
 def follow(source: Source, record: Record, event: Dispatched) -> Trail:
-    """Look on after the decision of ``record`` until its story is over or the log ends."""
+    """Look on after the decision of ``record`` until its story is over, the log ends, or rows
+    cannot be read."""
     trail = Trail(record.version, record.at_ms, event.request_id)
     texts = (str(record.version), quoted(event.request_id), _STARTED)
-    for later in source.mentioning(_TELLING, texts, record.seq):
-        if later.stream == record.stream and trail.concerns(later):
-            found = source.event(later)
-            if found is not None:
-                trail.take(later, found)
-        if trail.over:
-            break
-    if trail.end is None and (end := log_end(source)) is not None:
+    reached = record.seq
+    try:
+        for later in source.mentioning(_TELLING, texts, reached):
+            reached = later.seq
+            _take(source, trail, record.stream, later)
+            if trail.over:
+                return trail
+    except LogDamaged:
+        _follow_to_damage(source, trail, record.stream, reached)
+    if trail.end is None and trail.unread is None and (end := log_end(source)) is not None:
         trail.end = end.cuts(record.stream, record.at_ms)
     return trail
+
+
+def _follow_to_damage(source: Source, trail: Trail, stream: str, after: int) -> None:
+    """Row by row: a search gives none where one of them cannot be read, be it the last."""
+    for page in source.kept_pages(after, FAR):
+        if isinstance(page, tuple):
+            damage = page[0]
+            trail.unread = (
+                f"from row {max(damage.seq, after + 1)} on it cannot be read ({damage.reason})"
+            )
+            return
+        for later in page:
+            after = later.seq
+            if later.kind in _TELLING:
+                _take(source, trail, stream, later)
+            if trail.over:
+                return
+
+
+def _take(source: Source, trail: Trail, stream: str, later: Record) -> None:
+    if later.stream == stream and trail.concerns(later):
+        found = source.event(later)
+        if found is not None:
+            trail.take(later, found)

@@ -24,8 +24,7 @@ from trioroute.snapshot import LogFold, begin_fold, changed_words, slow_fold
 
 PAGE = 1000
 """Rows a read; between two reads nothing of the log is held."""
-FIRST_STEP = 1000
-LAST_STEP = 100_000
+FIRST_STEP, LAST_STEP = 1000, 100_000
 """Rows searched at a time: most of what is looked for after a row is near it."""
 
 STREAM_PREFIX = "router/"
@@ -131,7 +130,8 @@ class Source:
     def stream(self, stream: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Rows of one router with ``after < version <= until``, by version."""
         while until is None or after < until:
-            page = self.reader.read_stream(stream, after, PAGE)
+            limit = PAGE if until is None else min(PAGE, until - after)
+            page = self.reader.read_stream(stream, after, limit)  # nothing behind it is needed
             if not page:
                 return
             for record in page:

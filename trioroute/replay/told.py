@@ -228,7 +228,8 @@ class Followed:
 
     ``ended`` is the end in words. ``client`` is what its client got, such as "503 log_stalled";
     None while it waits for it. ``stood``: that the router itself stood still in this time, or just
-    before.
+    before. ``unread``: from which row on the log cannot be read, where the story was
+    not over before.
     """
 
     pin_events: tuple[dict[str, Any], ...]
@@ -238,6 +239,7 @@ class Followed:
     refused: str | None
     client: str | None
     stood: str | None = None
+    unread: str | None = None
 
 
 @attrs.frozen(kw_only=True)

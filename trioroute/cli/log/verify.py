@@ -115,7 +115,8 @@ def _show(told: dict[str, Any], found: Checked) -> None:
         say(console, f"bad: the head {kept} is not in this log: {why}", "bold red")
     if not told["ok"]:
         places = ", ".join(f"{first} to {last}" for first, last in found.holds[:SHOWN])
-        say(console, f"holds: rows {places or 'none'}; {head}")
+        end = f"; {head}" if told["head"]["seq"] else ""  # none where the end cannot be read
+        say(console, f"holds: rows {places or 'none'}{end}")
     if told["begins_at"] > 1:
         link = "follows the head that its snapshot tells" if told["anchored"] else "is on trust"
         say(
