@@ -17,7 +17,7 @@ class CutOffReader(SqliteReader):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.damage: LogDamaged
+        self.damage = LogDamaged(str(path), 0, "file: its last row cannot be read")
         self._end = Head()
 
     @classmethod
@@ -45,7 +45,9 @@ class CutOffReader(SqliteReader):
             else:
                 whole, low = row, middle
         # Of a page that was cut in two, rows that stand first in it are lost and later ones not.
-        whole = super().read(max(0, whole.seq - PAGE), PAGE)[-1]
+        # And one that a scan finds may be where no search for it looks.
+        near = super().read(max(0, whole.seq - PAGE), PAGE)
+        whole = next((row for row in reversed(near) if self._row(row.seq) is not None), whole)
         self._row(whole.seq + 1)
         self._end = Head(whole.seq, whole.chain)
 

@@ -5,9 +5,11 @@ was seen, is no replica's doing.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import attrs
 
+from eventlog.errors import LogDamaged
 from trioroute.events import StoodStill
 from trioroute.replay.clock import local_iso, span
 from trioroute.replay.read import Source, decision_name
@@ -50,14 +52,15 @@ def stood_of(stream: str, version: int, at_ms: int, event: StoodStill) -> Stood:
 
 def stood_between(source: Source, stream: str, from_ms: int, to_ms: int) -> Iterator[Stood]:
     """Those of a router that ended in that time, or went on in it."""
-    after = source.reader.last_until(from_ms - 1)
-    until = source.reader.last_until(to_ms + SETTLE_MS)
-    for record in searched(source.reader, ("StoodStill",), ("{",), after, until):
-        event = source.event(record) if record.stream == stream else None
-        if isinstance(event, StoodStill):
-            found = stood_of(stream, record.version, record.at_ms, event)
-            if found.from_ms <= to_ms:
-                yield found
+    with suppress(LogDamaged):  # what is asked of it is told; the damage is told by who needs it
+        after = source.reader.last_until(from_ms - 1)
+        until = source.reader.last_until(to_ms + SETTLE_MS)
+        for record in searched(source.reader, ("StoodStill",), ("{",), after, until):
+            event = source.event(record) if record.stream == stream else None
+            if isinstance(event, StoodStill):
+                found = stood_of(stream, record.version, record.at_ms, event)
+                if found.from_ms <= to_ms:
+                    yield found
 
 
 def stood_in(source: Source, times: Iterable[tuple[str, int, int]]) -> tuple[Line, ...]:
