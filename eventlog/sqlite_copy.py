@@ -9,6 +9,7 @@ from typing import BinaryIO
 import attrs
 
 from eventlog.errors import ChangedMeanwhile, LogDamaged, LogMissing, Overtaken, StoreFailed
+from eventlog.lost_end import COPIED, is_copy, mark_copy
 from eventlog.made import made
 from eventlog.record import Head
 from eventlog.segments import SegmentFile, SegmentReader, list_segments, sqlite_errors
@@ -82,6 +83,7 @@ def _copy_all(log: Path, target: Path) -> Copied:
     until = 0
     done = 0
     more = True
+    was_open = False
     while more:
         with ExitStack() as holding:
             batch, more = _hold(log, done, holding)
@@ -96,6 +98,10 @@ def _copy_all(log: Path, target: Path) -> Copied:
                     new.append(copy)
                 head = _head(copy)
                 done, until = one.file.first, until if head is None else head.seq
+                was_open = one.opened is None or is_copy(one.file.path)
+    if was_open:
+        with target_errors(target / COPIED):
+            mark_copy(target, until)
     sync_directory(target)
     firsts = [file.first for file in list_segments(target)]
     with target_errors(target / SNAPSHOTS):

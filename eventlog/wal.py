@@ -12,13 +12,11 @@ from typing import BinaryIO
 
 import attrs
 
-from eventlog.ownership import LOCK_NAME
 from eventlog.pages import page_bytes_of
 from eventlog.schema import PAGE_SIZES
 
 _HEADER, _FRAME = struct.Struct(">8I"), struct.Struct(">6I")
 _LITTLE, _BIG = 0x377F0682, 0x377F0683
-_WRITE_VERSION, _WITH_WAL = 18, b"\x02"
 LOOK_AGAIN_S = 0.1
 """A writer may have been in the middle of a frame; what is still so then is damage."""
 
@@ -37,36 +35,6 @@ class BrokenTail:
             f"the write-ahead log {self.part} breaks off at byte {self.offset}, {behind}: power was"
             " lost before they were on the disk, or it was changed"
         )
-
-
-def may_be_missing(segment: Path) -> bool:
-    """Whether the write-ahead log of a log's newest segment may be gone, and rows with it: there is
-    none, and ``owner.lock`` says that who wrote it did not end in order, which leaves one behind.
-
-    A foreign program that folded it in and removed it leaves the same picture. Raises OSError.
-    """
-    if not _may_be_missing(segment):
-        return False
-    time.sleep(LOOK_AGAIN_S)
-    return _may_be_missing(segment)
-
-
-def missing_words(segment: Path, last_seq: int) -> str:
-    """What to say of it, ``last_seq`` being the last row there is."""
-    return (
-        f"{segment}-wal is not there although the router that wrote it did not end in order: if it"
-        f" was lost or not copied, rows after {last_seq} are missing; put it back beside its file,"
-        " or compare with a head that was kept elsewhere"
-    )
-
-
-def _may_be_missing(segment: Path) -> bool:
-    lock = segment.with_name(LOCK_NAME)
-    part = segment.with_name(segment.name + "-wal")
-    if part.exists() or not lock.exists() or not lock.stat().st_size:
-        return False
-    with segment.open("rb") as file:
-        return file.read(_WRITE_VERSION + 1)[_WRITE_VERSION:] == _WITH_WAL
 
 
 def broken_tail(segment: Path) -> BrokenTail | None:

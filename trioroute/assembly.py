@@ -18,13 +18,12 @@ import trio
 import trioroute
 from eventlog import LogError
 from eventlog.journal import Journal
-from eventlog.segments import list_segments
+from eventlog.lost_end import lost_end
 from eventlog.snapshots import Snapshots
 from eventlog.sqlite import SegmentLimits, SqliteStore
-from eventlog.wal import may_be_missing, missing_words
 from trioroute.clock import running_clock
 from trioroute.counted import plural
-from trioroute.events import InForce, Reading
+from trioroute.events import InForce, Reading, Stopped
 from trioroute.events.views import VIEWS
 from trioroute.events.words import Cause, ChangedBy
 from trioroute.last_loss import tell_unwritten
@@ -86,11 +85,10 @@ def open_log(in_force: InForce) -> SqliteStore:
     """Own the log directory. Raises LogOwned with the pid, NewerLog, LogDamaged, StoreFailed."""
     log = in_force.log
     directory, limits = Path(log.path), segment_limits(in_force)
-    files = list_segments(directory) if directory.is_dir() else []
-    missing = bool(files) and may_be_missing(files[-1].path)  # owning it wipes the evidence
+    lost = lost_end(directory, Stopped.__name__)  # owning it wipes the evidence
     store = SqliteStore.open(directory, sync=log.sync, views=VIEWS, limits=limits)
-    if missing:
-        told = missing_words(files[-1].path, store.last_head.seq)
+    if lost is not None:
+        told = lost.words(store.last_head.seq)
         logger.error("%s; this run gives the numbers of such rows again", told)
     return store
 

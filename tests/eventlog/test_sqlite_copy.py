@@ -57,6 +57,7 @@ def test_a_log_is_copied_while_it_is_written(tmp_path: Path) -> None:
         assert copy.read(0, 1_000_000) == original.read(0, 1_000_000)
     assert {path.name for path in target.iterdir()} == {
         "owner.lock",
+        "copied",
         *(file.path.name for file in list_segments(log)),
     }
 

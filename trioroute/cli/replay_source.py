@@ -11,11 +11,13 @@ import click
 
 from eventlog.cut_off import CutOffReader
 from eventlog.errors import LogDamaged, LogError
+from eventlog.lost_end import lost_end
 from eventlog.ownership import LOCK_NAME
 from eventlog.reading import SqliteReader
 from eventlog.segments import list_segments
 from eventlog.snapshots import Snapshots
 from trioroute.cli.failures import fail, warn
+from trioroute.events import Stopped
 from trioroute.rare_gc import rare_gc
 from trioroute.replay.kept import unfound_words
 from trioroute.replay.log_end import in_flight_at, log_end
@@ -84,6 +86,14 @@ def _tell_missing(reader: SqliteReader) -> None:
                 f"rows {first} to {last} are not in the log: what they told is missing from the "
                 "answer; trioroute log verify tells what holds"
             )
+
+
+def _tell_lost_end(log: Path, reader: SqliteReader) -> None:
+    """That rows may have followed the last one; a damaged end is told where it is read."""
+    with suppress(LogError, OSError):
+        lost = lost_end(log, Stopped.__name__)
+        if lost is not None:
+            warn(lost.words(reader.head().seq))
 
 
 def tell_lacking(source: Source, after: int = 0, until: int | None = None) -> None:
@@ -172,6 +182,7 @@ def opened(log: Path, lenient: bool, *, proving: bool = False) -> Iterator[Sourc
             source.snapshots, source.index = Snapshots(log), index_of(log)
             source.warn = warn
             _tell_missing(reader)
+            _tell_lost_end(log, reader)
         with rare_gc():
             yield source
         for kind, times in source.skipped.items():

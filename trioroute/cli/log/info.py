@@ -8,12 +8,14 @@ from typing import Any
 import click
 
 from eventlog import LogMissing
+from eventlog.lost_end import lost_end
 from eventlog.reading import SqliteReader
 from eventlog.retention import look
 from eventlog.snapshots import Snapshots
 from trioroute.archived import DIRECTORY, is_archived
 from trioroute.cli.log.words import failures, json_option, log_argument
 from trioroute.counted import plural
+from trioroute.events import Stopped
 from trioroute.replay.clock import local_iso
 from trioroute.replay.log_end import end_words
 from trioroute.replay.present import console_for, say, table
@@ -49,6 +51,7 @@ def _tell(log: Path) -> dict[str, Any]:
         head = reader.head()
         source = Source(reader, snapshots=Snapshots(log), directory=log)
         ended = end_words(source) or silent_words(source)
+    lost = lost_end(log, Stopped.__name__)
     found = look(log)
     if not found:
         raise LogMissing(log)
@@ -62,7 +65,7 @@ def _tell(log: Path) -> dict[str, Any]:
             "bytes": one.size_bytes,
             "first_at": _iso(one.first_at_ms),
             "last_at": _iso(one.last_at_ms),
-            "closed": one.closed,
+            "closed": one.closed or (lost is not None and lost.closed(one.file.path)),
             "snapshot": one.file.first == 1 or one.file.first - 1 in have,
             "archived": is_archived(one.file.path) if archives else None,
         }
@@ -83,6 +86,7 @@ def _tell(log: Path) -> dict[str, Any]:
         "snapshot_bytes": _sizes(Snapshots(log), have),
         "gaps": gaps,
         "ended": ended or None,
+        "lost": None if lost is None else lost.words(head.seq),
         "segments": segments,
     }
 
@@ -118,5 +122,7 @@ def _show(told: dict[str, Any]) -> None:
     say(console, f"snapshots  {len(told['snapshots'])}{newest}")
     if told["ended"] is not None:
         say(console, f"ended      {told['ended']}", "bold red")
+    if told["lost"] is not None:
+        say(console, f"lost?      {told['lost']}", "bold red")
     for first, last in told["gaps"]:
         say(console, f"missing    events {first} to {last}", "bold red")

@@ -10,13 +10,13 @@ import click
 
 from eventlog import Head
 from eventlog.check import Bad, Checked, check_log, holds_at
-from eventlog.segments import list_segments
-from eventlog.wal import may_be_missing, missing_words
+from eventlog.lost_end import PARTS, lost_end
 from trioroute.cli.failures import warn
 from trioroute.cli.log.digests import Digests
 from trioroute.cli.log.parts import InParts, check_in_parts
 from trioroute.cli.log.words import CHECK_FAILED, Bar, failures, json_option, log_argument
 from trioroute.cli.replay_source import being_written, give_way
+from trioroute.events import Stopped
 from trioroute.replay.present import console_for, say
 from trioroute.replay.words import plural
 
@@ -43,11 +43,11 @@ def verify_command(log: Path, head: str | None, as_data: bool) -> None:
         digests = _checked(log)
         found = digests.checked
         missing = kept is not None and not holds_at(log, kept)
-        unsure = log.is_dir() and may_be_missing(list_segments(log)[-1].path)
-    told = _told(found, digests, head if missing else None) | {"wal_missing": unsure}
-    if unsure:
-        newest = list_segments(log)[-1].path
-        warn(f"{missing_words(newest, found.head.seq)} (--head)")
+        lost = lost_end(log, Stopped.__name__)
+    told = _told(found, digests, head if missing else None)
+    told |= {f"{part}_missing": lost is not None and lost.part == part for part in PARTS}
+    if lost is not None:
+        warn(f"{lost.words(found.head.seq)} (--head)")
     if as_data:
         click.echo(json.dumps(told))
     else:
