@@ -15,7 +15,9 @@ from tests.e2e.test_long_life import log_command
 
 PROMPT, SESSION, KEY = "canary-prompt-7f", "canary-session-7f", "sk-canary-key-7f"
 HEADER, ADDRESS, PATH = "canary-header-7f", "203.0.113.77", "canary-path-7f"
-CANARIES = (PROMPT, SESSION, KEY, HEADER, ADDRESS, PATH)
+FROM = "127.0.0.77"
+"""From where the client comes; what is looked at comes from 127.0.0.1."""
+CANARIES = (PROMPT, SESSION, KEY, HEADER, ADDRESS, PATH, FROM)
 DECISION = "x-trioroute-decision"
 COMPLETIONS = "/v1/chat/completions"
 HEADERS = {
@@ -28,11 +30,24 @@ HEADERS = {
 }
 
 
+TLS_HELLO = b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + bytes(192)
+
+
+def singer() -> httpx.Client:
+    return httpx.Client(
+        headers=HEADERS, timeout=20, transport=httpx.HTTPTransport(local_address=FROM)
+    )
+
+
+def connected(port: int | None) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port or 0), timeout=30, source_address=(FROM, 0))
+
+
 def sing(router: RouterProcess) -> set[int]:
     """Each way to be answered, and to be refused; the statuses seen."""
     said = chat(max_tokens=2) | {"messages": [{"role": "user", "content": PROMPT * 50}]}
     url = router.url + COMPLETIONS
-    with httpx.Client(headers=HEADERS, timeout=20) as client:
+    with singer() as client:
         answers = [
             client.post(url, json=said),
             client.post(url, json=said | {"stream": True, "user": PROMPT}),
@@ -45,10 +60,14 @@ def sing(router: RouterProcess) -> set[int]:
             client.get(f"{router.admin}/decisions/{PATH}/1"),
             client.post(f"{router.admin}/replicas/{PATH}/drain"),
         ]
-    with socket.create_connection(("127.0.0.1", router.port), timeout=30) as raw:
+    for port in (router.port, httpx.URL(router.admin).port):
+        with connected(port) as raw:  # a client that speaks TLS to a plain port
+            raw.sendall(TLS_HELLO)
+            assert b" 400 " in raw.recv(65536)
+    with connected(router.port) as raw:
         raw.sendall(f"GET /{PATH} HTTP/1.1\r\n{HEADER} : x\r\n\r\n".encode())
         raw.recv(65536)
-    with socket.create_connection(("127.0.0.1", router.port), timeout=30) as raw:
+    with connected(router.port) as raw:
         head = f"POST {COMPLETIONS} HTTP/1.1\r\nhost: r\r\nx-session-id: {SESSION}\r\n"
         raw.sendall(f"{head}content-length: 9999\r\n\r\n{PROMPT}".encode())
     return {answer.status_code for answer in answers}
@@ -95,7 +114,7 @@ def test_no_canary_is_in_anything_that_a_router_writes_or_shows(
     seen = sing(router)
     assert 200 in seen
     assert len(seen) >= 4, "the errors were met"
-    with httpx.Client(headers=HEADERS, timeout=20) as client:
+    with singer() as client:
         while len(list_segments(router.log)) < 2:
             asked = chat(max_tokens=1) | {"user": PROMPT}
             decision = client.post(router.url + COMPLETIONS, json=asked).headers[DECISION]

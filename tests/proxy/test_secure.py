@@ -64,7 +64,8 @@ async def test_plain_http_on_the_tls_port_is_told_so(
     assert len(app.scopes) == 1
     (line,) = [record.getMessage() for record in caplog.records]
     assert "https://" in line
-    assert "127.0.0.1" in line
+    assert "127.0.0.1" not in line, "whose it is, is not written down"
+    assert line.endswith(f"(port {server.port})")
 
 
 async def test_tls_on_the_plain_port_is_closed_with_one_line_in_the_process_log(

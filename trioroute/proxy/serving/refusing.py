@@ -18,7 +18,8 @@ async def refuse(hub: Hub, wire: Wire, refusal: Refusal, asked: Asked) -> None:
     hub.refused(refusal.code)
     if refusal in MIXED_UP:
         with suppress(OSError):  # it is gone
-            hub.tell(f"{refusal.message} ({wire.stream.socket.getpeername()[0]})")
+            # Our port and not the client's address, which is in nothing that a router writes.
+            hub.tell(f"{refusal.message} (port {wire.stream.socket.getsockname()[1]})")
     try:
         await wire.write((hub.addressed(refusal, asked).response(),))
     except (ClientGone, trio.ClosedResourceError):

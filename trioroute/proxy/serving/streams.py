@@ -145,7 +145,7 @@ class Streams(H2Protocol):
         try:
             await super()._handle_events([request])
         except Exception as error:
-            self._hub.tell(f"an HTTP/2 request failed to begin: {error!r}")
+            self._hub.tell(f"an HTTP/2 request failed to begin: {type(error).__name__}")
             self.streams.pop(stream_id, None)
             self._forget(stream_id)
             with suppress(h2.exceptions.ProtocolError):
