@@ -41,6 +41,8 @@ def test_a_stop_on_a_full_disk_says_what_is_lost_and_a_start_what_helps(fleet: F
         assert "its router ended in order" in end
         assert "what their clients got is not known" in end
         assert "is a copy" not in end
+        told = router.replay("--last", "1").stderr
+        assert "-wal is not there" not in told
         fill(log)
         router.start()
         assert router.popen.wait(60) == 1

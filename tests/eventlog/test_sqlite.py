@@ -271,9 +271,13 @@ def test_a_torn_file_is_called_damaged(tmp_path: Path) -> None:
     store.close()
     file = tmp_path / "log" / "log-1.sqlite"
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    for opening in (SqliteReader.open, SqliteStore.open):
-        with pytest.raises(LogDamaged, match="malformed"):
-            opening(tmp_path / "log")
+    with pytest.raises(LogDamaged, match="malformed"):
+        SqliteStore.open(tmp_path / "log")
+    with (
+        closing(SqliteReader.open(tmp_path / "log")) as reader,
+        pytest.raises(LogDamaged, match="malformed"),
+    ):
+        reader.head()
 
 
 def test_a_page_garbled_under_a_running_writer_is_called_damaged(log: Path) -> None:
