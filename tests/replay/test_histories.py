@@ -1,5 +1,6 @@
 """Sessions, replicas, requests, the last decisions, and moments of the past."""
 
+import re
 from io import StringIO
 from pathlib import Path
 
@@ -87,6 +88,7 @@ def test_the_secret_lies_beside_the_log(tmp_path: Path) -> None:
 
 def test_a_replica_has_a_history_and_counts() -> None:
     rig = Rig().live("a", "b")
+    at = local_iso(rig.at_ms)[11:23]
     rig.use("s")
     rig.go("s")
     rig.fail_scrape("a")
@@ -94,7 +96,7 @@ def test_a_replica_has_a_history_and_counts() -> None:
     told = tell_replica(source_of(rig), "a")
     assert [line.text for line in told.history] == [
         "joined or changed: http://a:1 (vllm), models m",
-        "LIVE",
+        f"LIVE: its first good scrape (r1/5 at {at}: 0 running, 0 waiting)",
         "scrape failed: timeout",
         "EJECTED for at least 30 s: timeout (a scrape), eject 1 in a row",
     ]
@@ -134,7 +136,29 @@ def test_a_replicas_way_back_is_told() -> None:
     rig.probing("a")
     rig.calm(18)
     texts = [line.text for line in tell_replica(source_of(rig), "a").history]
-    assert texts[-2:] == ["PROBING", "LIVE"]
+    out, probing, live = texts[-3:]
+    assert out.startswith("EJECTED for at least 30 s")
+    assert re.fullmatch(
+        r"PROBING: cooldown over for .*, and 2 good scrapes in a row "
+        r"\(r1/\d+ at [\d:.]+: the same as before; r1/\d+ at [\d:.]+: the same as before\)",
+        probing,
+    )
+    assert re.fullmatch(r"LIVE: 1\d(\.\d)? s in PROBING without a failure held against it", live)
+    assert texts[1].startswith("LIVE: its first good scrape (r1/")
+
+
+def test_a_scrape_that_failed_in_the_cooldown_makes_the_good_ones_before_it_no_evidence() -> None:
+    rig = Rig().live("a", "b")
+    rig.eject("a")
+    rig.pass_s(31).scrape(a=(5, 0))
+    rig.fail_scrape("a")
+    rig.pass_s(1).scrape(a=(1, 0))
+    rig.pass_s(1).scrape(a=(2, 3))
+    (probing,) = [line.text for line in tell_replica(source_of(rig), "a").history][-1:]
+    assert "2 good scrapes in a row" in probing
+    assert "1 running, 0 waiting" in probing
+    assert "2 running, 3 waiting" in probing
+    assert "5 running" not in probing
 
 
 def test_an_unknown_replica_names_the_known_ones() -> None:

@@ -6,7 +6,16 @@ from collections.abc import Callable
 import attrs
 
 from eventlog.record import Record
-from trioroute.events import Dispatched, Ejected, Event, Failed, Orphaned, Released, StoodStill
+from trioroute.events import (
+    Dispatched,
+    Ejected,
+    Event,
+    Failed,
+    Orphaned,
+    Released,
+    ReplicaJoined,
+    StoodStill,
+)
 from trioroute.nearest import hint
 from trioroute.replay.ahead import rows_within
 from trioroute.replay.end_words import end_words
@@ -18,6 +27,7 @@ from trioroute.replay.read import ENDINGS, NotFound, Source, decision_name
 from trioroute.replay.stalled import StalledOf, states_before
 from trioroute.replay.stood import stood_of
 from trioroute.replay.told import Line, ReplicaTold
+from trioroute.replay.way_back import WayBack
 from trioroute.replay.within import ALL, Within
 from trioroute.replay.words import BusySpells, health_words
 
@@ -48,7 +58,11 @@ class _Story:
     times: Times = attrs.field(factory=Times)
     busy: BusySpells = attrs.field(factory=BusySpells)
     before: Event | None = None
+    way: WayBack = attrs.field(init=False)
     stood: deque[Line] = attrs.field(factory=lambda: deque(maxlen=LINES_MAX))
+
+    def __attrs_post_init__(self) -> None:
+        self.way = WayBack(self.name)
 
     def health(self, record: Record, event: Event) -> None:
         name = getattr(event, "replica", "")
@@ -56,6 +70,9 @@ class _Story:
         if name != self.name or text is None:
             self.others[name] = None
             return
+        if isinstance(event, ReplicaJoined):
+            self.way = WayBack(self.name)
+        text = self.way.take(record, event) or text
         last = self.lines[-1] if self.lines else None
         if last is not None and last.text == text:
             self.lines[-1] = attrs.evolve(last, times=last.times + 1)
@@ -153,7 +170,10 @@ def tell_replica(
             story.run(row)
             continue
         said, asked = _concerns(row, name_bytes, story), stalled.concerns(row)
-        event = source.event(row) if said or asked else None
+        back = story.way.concerns(row, name_bytes)
+        event = source.event(row) if said or asked or back else None
+        if event is not None and back:
+            story.way.take(row, event)
         if event is not None and said:
             story.take(row, event)
         if event is not None and asked and (line := stalled.take(row, event)) is not None:
