@@ -28,7 +28,8 @@ EPILOG = """\b
 Examples:
   trioroute log export trioroute-log > events.jsonl
   trioroute log export trioroute-log --since -1h --kind Dispatched --kind Released
-  duckdb -c "SELECT body.replica, count(*) FROM read_json('events.jsonl') GROUP BY 1"
+  duckdb -c "SELECT body->>'replica', count(*) FROM read_json('events.jsonl',
+      columns={kind: 'VARCHAR', at_ms: 'BIGINT', body: 'JSON'}) GROUP BY 1"
 """
 
 PART = ".part"
