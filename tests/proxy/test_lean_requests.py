@@ -62,7 +62,9 @@ async def test_an_absolute_target_loses_its_authority() -> None:
     assert app.scopes[0]["headers"] == [(b"host", b"other:1")]
 
 
-@pytest.mark.parametrize("host", ["", "gpu1", "gpu_1.example:8080", "[::1]:80", "10.0.0.1"])
+@pytest.mark.parametrize(
+    "host", ["", "gpu1", "gpu_1.example:8080", "[::1]:80", "10.0.0.1", "g%c3%bc:", "g:65535"]
+)
 async def test_a_host_and_a_port_are_taken(host: str) -> None:
     app = Recorder()
     async with serving(app) as server, client(server.port) as c:
@@ -75,9 +77,19 @@ async def test_a_host_and_a_port_are_taken(host: str) -> None:
     "head",
     [
         b"GET /p HTTP/1.1\r\nhost: %b\r\n\r\n" % bad
-        for bad in (b"a b@c/", b"a/b", b"u@h", b"[::1", b"h:x")
+        for bad in (
+            b"a b@c/",
+            b"a/b",
+            b"u@h",
+            b"[::1",
+            b"h:x",
+            b"%zz",
+            b"h%4",
+            b"h:65536",
+            b"h:123456",
+        )
     ]
-    + [b"GET http://u@h/p HTTP/1.1\r\nhost: t\r\n\r\n"],
+    + [b"GET http://%b/p HTTP/1.1\r\nhost: t\r\n\r\n" % bad for bad in (b"u@h", b"", b":80")],
 )
 async def test_what_is_no_host_is_refused(head: bytes) -> None:
     app = Recorder()

@@ -30,7 +30,11 @@ OTHER_VERSION = re.compile(TOKEN + rb"+ [!-~]+ HTTP/\d(?:\.\d)?\r\n")
 BARE_LF = re.compile(rb"(?<!\r)\n")
 TOKEN_BYTE = re.compile(TOKEN)
 ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
-HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-A-Za-z0-9._~%!$&'()*+,;=]*)(?::[0-9]*)?")
+_NAME = rb"[-A-Za-z0-9._~!$&'()*+,;=]*+"
+_PORT = rb"(?:[0-5]?[0-9]{0,4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+HOST = re.compile(
+    rb"(?:\[[0-9A-Fa-f:.]+\]|%b(?:%%[0-9A-Fa-f]{2}%b)*+)(?::%b)?" % (_NAME, _NAME, _PORT)
+)
 """A host and its port (RFC 3986 section 3.2.2; of an address in brackets only what IPv6 has)."""
 LENGTH = re.compile(rb"[0-9]{1,18}")
 HEADER_LINE = re.compile(TOKEN + rb"+:[\t\x20-\x7e\x80-\xff]*")
@@ -204,6 +208,8 @@ def _split_target(method: bytes, target: bytes) -> tuple[bytes, bytes, bytes | N
         absolute = ABSOLUTE.match(target)
         if absolute is not None:
             host = _host(absolute.group(1))
+            if host[:1] in (b"", b":"):  # RFC 9110 4.2.1: such a target must be refused
+                raise invalid("the request target is absolute, but its host is empty")
             target = target[absolute.end() :]
             target = target if target[:1] == b"/" else b"/" + target
         elif not (target == b"*" and method == b"OPTIONS"):
