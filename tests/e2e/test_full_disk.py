@@ -20,6 +20,7 @@ def test_a_stop_on_a_full_disk_says_what_is_lost_and_a_start_what_helps(fleet: F
         router = fleet.router(log_gate_wait="200ms").ready()
         running = pool.submit(ask, router, 200)
         wait_for("it in flight", lambda: router.replica("gpu1")["in_flight"] == 1)
+        assert router.replay("--last", "1").returncode == 0, "its decision is on the disk"
         ballast = fill(log)
 
         def refused() -> bool:

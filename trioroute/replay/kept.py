@@ -24,16 +24,16 @@ def row_kept(source: Source, place: tuple[str, int]) -> Record | None:
 
 
 def not_found(source: Source, damage: LogDamaged) -> None:
-    """Remember what an answer goes without."""
+    """Remember what an answer goes without, once, however often it was looked for."""
     if len(source.unfound) < UNFOUND_MAX:
-        source.unfound.append(damage)
+        source.unfound[damage.where, damage.seq, damage.reason] = damage
 
 
 def unfound_words(source: Source) -> tuple[str, ...]:
     """What the answer that was worked out goes without; empty for nothing."""
     if not source.unfound:
         return ()
-    first, count = source.unfound[0], len(source.unfound)
+    first, count = source.unfound[min(source.unfound)], len(source.unfound)
     most = " or more" if count == UNFOUND_MAX else ""
     rows = f"{plural(count, 'row')}{most} {'was' if count == 1 else 'were'}"
     said = f"{rows} looked for in vain ({first.reason}, in {first.where})"

@@ -78,7 +78,7 @@ class Source:
     warn: Warn | None = None
     directory: Path | None = None
     skipped: dict[str, int] = attrs.field(factory=dict)
-    unfound: list[LogDamaged] = attrs.field(factory=list)
+    unfound: dict[tuple[str, int, str], LogDamaged] = attrs.field(factory=dict)
 
     def records(self, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Rows with ``after < seq <= until`` by seq; to the end of the log without ``until``.
