@@ -33,7 +33,10 @@ class CutOffReader(SqliteReader):
 
     def _find_end(self) -> None:
         """By halving: what was written first lies before what was cut off."""
-        whole = super().read(0, 1)[-1]
+        begun = super().read(0, 1)
+        if not begun:
+            raise self.damage
+        whole = begun[0]
         low, high = whole.seq, 2 * whole.seq
         while (row := self._row(high)) is not None:
             whole, low, high = row, high, 2 * high

@@ -50,8 +50,9 @@ class LostEnd:
         if self.part == "segment":
             return (
                 f"{self.segment} was closed, so a segment from row {last_seq + 1} on was begun, and"
-                f" it is not there: unless nothing was written to it, rows after {last_seq} are"
-                f" missing; {remedy}"
+                f" it is not there: unless nothing was written to it, or this is a copy that log"
+                f" archive made and lacks the file {COPIED!r}, rows after {last_seq} are missing;"
+                f" {remedy}"
             )
         why = "the router that wrote it did not end in order"
         if not self.known_to_have_died:
@@ -77,6 +78,8 @@ def lost_end(log: Path, last_kind: str) -> LostEnd | None:
 
 
 def _lost_end(log: Path, last_kind: str) -> LostEnd | None:
+    if not log.exists():
+        return None
     whole = log.is_dir()
     files = list_segments(log if whole else log.parent)
     newest = files[-1].path if files and whole else log

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from eventlog.errors import LogOwned, cannot_write
-from eventlog.unwritten import Unwritten, unwritten_in
+from eventlog.unwritten import Unwritten, left_in, unwritten_in
 
 LOCK_NAME = "owner.lock"
 
-TOLD_BYTES = 200
+TOLD_BYTES = 400
 
 LOOK_AGAIN_S = 0.02
 """Who looks whether the lock is held has it for some microseconds: it is asked for twice."""
@@ -45,7 +45,11 @@ def writer_of(directory: Path) -> Writer:
                 return "closed"
             if unwritten_in(told) is not None:
                 return "cut short"
-            return "gone" if told.partition(b" ")[2].strip() == _mark(descriptor) else "unknown"
+            return (
+                "gone"
+                if told.partition(b"\n")[0].partition(b" ")[2] == _mark(descriptor)
+                else "unknown"
+            )
         except BlockingIOError:
             return "writing"
         finally:
@@ -81,8 +85,9 @@ class Ownership:
     def __init__(self, descriptor: int, passing: Path | None = None) -> None:
         self._descriptor = descriptor
         self._passing = passing
-        self.word = unwritten_in(os.pread(descriptor, TOLD_BYTES, 0))
-        """What the run before could not write; whatever stands here is left by ``release``."""
+        self.word = left_in(os.pread(descriptor, TOLD_BYTES, 0))
+        """What the run before could not write. It stays in the file behind the owner's line, and
+        whatever stands here is left by ``release``."""
 
     @classmethod
     def take(cls, directory: Path, *, passing: bool = False) -> "Ownership":
@@ -104,7 +109,8 @@ class Ownership:
         return owned
 
     def _sign(self) -> None:
-        self._say(b"%d %s\n" % (os.getpid(), _mark(self._descriptor)))
+        word = b"" if self.word is None else self.word.line()
+        self._say(b"%d %s\n%b" % (os.getpid(), _mark(self._descriptor), word))
 
     def _say(self, text: bytes) -> None:
         """Over what is there: where the disk is full, the file has this block all the same."""

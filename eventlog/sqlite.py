@@ -234,8 +234,10 @@ class SqliteStore:
             try:
                 segment.close()
             finally:
-                if self.unwritten is not None or self.last_head.seq > self._opened_at:
+                if self.last_head.seq > self._opened_at:
                     self._ownership.word = self.unwritten
+                elif self.unwritten is not None:
+                    self._ownership.word = self.unwritten.behind(self._ownership.word)
                 self._ownership.release()
 
     @property

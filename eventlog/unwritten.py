@@ -21,10 +21,27 @@ class Unwritten:
     to_ms: int
     responses: int = 0
 
+    def behind(self, earlier: "Unwritten | None") -> "Unwritten":
+        """With what a run before could not write either, where nothing was written in between."""
+        if earlier is None or earlier.after != self.after:
+            return self
+        return attrs.evolve(
+            self,
+            events=earlier.events + self.events,
+            from_ms=min(earlier.from_ms, self.from_ms),
+            responses=earlier.responses + self.responses,
+        )
+
     def line(self) -> bytes:
         """As it lies in the lock file."""
         told = (self.after, self.events, self.from_ms, self.to_ms, self.responses)
         return b"unwritten %d %d %d %d %d\n" % told
+
+
+def left_in(text: bytes) -> Unwritten | None:
+    """As ``unwritten_in`` of the last line: the owner's own may stand before it."""
+    begin = text.find(b"unwritten ")
+    return unwritten_in(text[begin:]) if begin >= 0 else None
 
 
 def unwritten_in(text: bytes) -> Unwritten | None:

@@ -1,16 +1,43 @@
 """Word of what a run could not write, left in the lock file until a run wrote a row."""
 
+import os
 from pathlib import Path
 
+import attrs
 import pytest
 
 from eventlog import Entry
+from eventlog.lost_end import lost_end
 from eventlog.ownership import LOCK_NAME, Ownership, cut_short, writer_of
 from eventlog.sqlite import SqliteStore
 from eventlog.unwritten import Unwritten, unwritten_in
 from tests.small_disk import fill, mounted
 
 LOST = Unwritten(after=7, events=468, from_ms=1_700_000_000_000, to_ms=1_700_000_030_000)
+
+
+def test_a_path_whose_parents_are_not_there_is_a_log_to_be_made(tmp_path: Path) -> None:
+    assert lost_end(tmp_path / "var" / "lib" / "log", "Stopped") is None
+
+
+def test_two_runs_that_could_not_write_are_told_together(tmp_path: Path) -> None:
+    for _ in range(2):
+        store = SqliteStore.open(tmp_path)
+        store.unwritten = attrs.evolve(LOST, events=4)
+        store.close()
+    told = cut_short(tmp_path)
+    assert told == attrs.evolve(LOST, events=8)
+
+
+def test_a_run_that_is_killed_before_its_first_row_takes_no_word_with_it(tmp_path: Path) -> None:
+    owner = Ownership.take(tmp_path)
+    owner.word = LOST
+    owner.release()
+    killed = Ownership.take(tmp_path)
+    os.close(killed._descriptor)
+    assert writer_of(tmp_path) == "gone"
+    assert cut_short(tmp_path) is None
+    assert Ownership.take(tmp_path).word == LOST
 
 
 def test_a_line_comes_back_as_it_was_and_nothing_else_does() -> None:

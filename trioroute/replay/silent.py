@@ -8,8 +8,10 @@ from trioroute.replay.clock import now_ms, span
 from trioroute.replay.read import NotFound, Source
 
 ROWS = 200
-"""So many rows before the end say how long this router is silent at most while all is well: every
-round of scrapes is rows, whatever ``scrape.interval`` is."""
+"""So many rows before the end, of one run and under one ``scrape.interval``, say how long this
+router is silent at most while all is well: every round of scrapes is rows."""
+
+ROWS_MIN = 10
 
 TIMES = 3
 SILENT_MS = 5000
@@ -25,10 +27,15 @@ def silent_words(source: Source) -> str:
         rows = source.reader.read(max(0, last.seq - ROWS), ROWS)
     except (NotFound, LogDamaged):
         return ""
-    times = [row.at_ms for row in rows]
+    begun = [at for at, row in enumerate(rows) if row.kind in ("Started", "Configured")]
+    times = [row.at_ms for row in rows[begun[-1] if begun else 0 :]]
     pauses = [after - before for before, after in pairwise(times)]
     silent_ms, longest_ms = now_ms() - last.at_ms, max(pauses, default=0)
-    if last.kind == "Stopped" or not pauses or silent_ms < max(SILENT_MS, TIMES * longest_ms):
+    if (
+        last.kind == "Stopped"
+        or len(times) < ROWS_MIN
+        or silent_ms < max(SILENT_MS, TIMES * longest_ms)
+    ):
         return ""
     return (
         f"a router writes this log, but its last row is {span(silent_ms)} old, where the longest "
