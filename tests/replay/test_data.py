@@ -10,23 +10,13 @@ import attrs
 import pytest
 
 from tests.house import pages
+from tests.replay.answer_schema import ANSWERS, CLASSES, FILE, text
 from tests.replay.rig import busy_day
 from tests.replay.rig import written_log as written
 from tests.replay.test_command import data, run
 from tests.rig import Rig
-from trioroute.policy import explain
-from trioroute.replay import compare, refused, requested, told
+from trioroute.replay import compare, requested, told
 from trioroute.replay.incident import told as incident
-
-CLASSES: dict[str, type] = {
-    name: cls
-    for module in (told, requested, incident, explain, compare, refused)
-    for name, cls in vars(module).items()
-    if isinstance(cls, type)
-    and attrs.has(cls)
-    and name[0] != "_"
-    and cls.__module__ == module.__name__
-}
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +33,12 @@ def test_every_object_and_field_is_documented_and_no_other() -> None:
     fields = {name: [one.name for one in attrs.fields(cls)] for name, cls in CLASSES.items()}
     del fields["Explanation"]  # its parts are fields of Told
     assert documented() == fields
+
+
+def test_the_schema_that_is_delivered_is_of_these_answers() -> None:
+    assert FILE.read_text() == text(), "python -m tests.replay.answer_schema writes it anew"
+    questions, _ = pages.tables(pages.section(pages.page(pages.REPLAY), "As data"))
+    assert {name.strip("`") for name, _ in questions} >= set(ANSWERS)
 
 
 def check(value: object, kind: Any, where: str) -> None:
