@@ -15,10 +15,10 @@ import attrs
 
 from eventlog.errors import LogError
 from eventlog.ownership import LOCK_NAME, cut_short
-from eventlog.segments import SegmentReader, list_segments
+from eventlog.segments import SegmentReader, has_wal, list_segments
+from eventlog.sqlite_segment import WRITES_AHEAD, write_version
 from eventlog.whole_file import write_whole
 
-_WRITE_VERSION, _WITH_WAL = 18, b"\x02"
 LOOK_AGAIN_S = 0.1
 """A writer may be between two files; what is still so then is no writer."""
 
@@ -84,11 +84,9 @@ def _lost_end(log: Path, last_kind: str) -> LostEnd | None:
     files = list_segments(log if whole else log.parent)
     newest = files[-1].path if files and whole else log
     older = not whole and log.name in {file.path.name for file in files[:-1]}
-    if older or not newest.is_file() or newest.with_name(newest.name + "-wal").exists():
+    if older or not newest.is_file() or has_wal(newest):
         return None
-    with newest.open("rb") as file:
-        header = file.read(_WRITE_VERSION + 1)
-    if header[_WRITE_VERSION:] != _WITH_WAL:
+    if write_version(newest) != WRITES_AHEAD:
         return LostEnd("segment", newest) if whole and not is_copy(newest) else None
     lock = newest.with_name(LOCK_NAME)
     if lock.exists():

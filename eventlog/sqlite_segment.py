@@ -33,7 +33,7 @@ SEAL_TIMEOUT_S = 0.1
 """How long sealing waits for readers; what could not be sealed is tried again later."""
 
 _WRITE_VERSION = 18
-_ROLLBACK = b"\x01"
+_ROLLBACK, WRITES_AHEAD = b"\x01", b"\x02"
 """Byte 18 of a SQLite file says how it is written: 1 without a write-ahead log, 2 with one."""
 
 DRAFT = ".new"
@@ -235,9 +235,13 @@ def remove_file(path: Path) -> None:
 
 def is_sealed(path: Path) -> bool:
     """Whether a file is complete by itself: written to no more, not even by a reader."""
+    return write_version(path) == _ROLLBACK and not has_wal(path)
+
+
+def write_version(path: Path) -> bytes:
+    """What a file says of how it is written to; empty for one that is too short to say."""
     with path.open("rb") as file:
-        header = file.read(_WRITE_VERSION + 1)
-    return header[_WRITE_VERSION:] == _ROLLBACK and not has_wal(path)
+        return file.read(_WRITE_VERSION + 1)[_WRITE_VERSION:]
 
 
 def seal(path: Path) -> bool:

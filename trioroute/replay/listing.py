@@ -8,7 +8,6 @@ from typing import get_args
 
 import attrs
 
-from trioroute.events import StoodStill
 from trioroute.events.words import Outcome, Reason, RefusalCode
 from trioroute.nearest import hint, nearest
 from trioroute.policy.keys import digest_key
@@ -18,7 +17,7 @@ from trioroute.replay.log_end import log_end
 from trioroute.replay.names import models_near_end, replicas_now, session_hint
 from trioroute.replay.read import ENDINGS, BadQuestion, NotFound, Source, decision_name
 from trioroute.replay.requested import Listed, StoodStillRow
-from trioroute.replay.stood import listed_words
+from trioroute.replay.stood import listed_words, stood_rows
 from trioroute.replay.usual import NOTHING, TOO_FEW, usual_of
 from trioroute.row_index import models_of, searched
 
@@ -125,9 +124,8 @@ def _standstills(
     """Those that reach into a span, the longest ones first; each is logged behind itself."""
     beyond = source.reader.last_until(span[1] + STANDSTILL_MAX_MS)
     found = list[StoodStillRow]()
-    for record in searched(source.reader, ("StoodStill",), ("{",), begin, max(until, beyond)):
-        event = source.event(record)
-        if isinstance(event, StoodStill) and record.at_ms - event.for_ms <= span[1]:
+    for record, event in stood_rows(source, begin, max(until, beyond)):
+        if record.at_ms - event.for_ms <= span[1]:
             place = decision_name(record.stream, record.version)
             found.append(StoodStillRow(at_ms=record.at_ms, place=place, for_ms=event.for_ms))
             if len(found) > 2 * STANDSTILLS_SHOWN:

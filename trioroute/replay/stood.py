@@ -10,6 +10,7 @@ from contextlib import suppress
 import attrs
 
 from eventlog.errors import LogDamaged
+from eventlog.record import Record
 from trioroute.events import StoodStill
 from trioroute.replay.clock import local_iso, span
 from trioroute.replay.read import Source, decision_name
@@ -50,17 +51,26 @@ def stood_of(stream: str, version: int, at_ms: int, event: StoodStill) -> Stood:
     return Stood(at_ms - event.for_ms, at_ms, decision_name(stream, version))
 
 
+def stood_rows(
+    source: Source, after: int, until: int, stream: str | None = None
+) -> Iterator[tuple[Record, StoodStill]]:
+    """The rows of standstills behind row ``after``, to row ``until``, of one router or of all.
+    Raises LogDamaged, CannotRead."""
+    for record in searched(source.reader, ("StoodStill",), ("{",), after, until):
+        event = source.event(record) if stream in (None, record.stream) else None
+        if isinstance(event, StoodStill):
+            yield record, event
+
+
 def stood_between(source: Source, stream: str, from_ms: int, to_ms: int) -> Iterator[Stood]:
     """Those of a router that ended in that time, or went on in it."""
     with suppress(LogDamaged):  # what is asked of it is told; the damage is told by who needs it
         after = source.reader.last_until(from_ms - 1)
         until = source.reader.last_until(to_ms + SETTLE_MS)
-        for record in searched(source.reader, ("StoodStill",), ("{",), after, until):
-            event = source.event(record) if record.stream == stream else None
-            if isinstance(event, StoodStill):
-                found = stood_of(stream, record.version, record.at_ms, event)
-                if found.from_ms <= to_ms:
-                    yield found
+        for record, event in stood_rows(source, after, until, stream):
+            found = stood_of(stream, record.version, record.at_ms, event)
+            if found.from_ms <= to_ms:
+                yield found
 
 
 def stood_in(source: Source, times: Iterable[tuple[str, int, int]]) -> tuple[Line, ...]:

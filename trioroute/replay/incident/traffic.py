@@ -209,8 +209,8 @@ class Traffic(Steps):
             place = (stream, number)
             flight = self._land(place, at_ms)
             self.again[stream].discard(number)
-            known = flight is not None and not event.ends_lost
-            if known and flight is not None and place not in self.limbo.answered:
+            known = not event.ends_lost and place not in self.limbo.answered
+            if flight is not None and known:
                 (replica, who, *_), request_id = flight
                 self.hurt.fail(cut_ms, place, request_id, who, ORPHANED + between, replica)
                 self._failed(who, cut_ms, "unknown")
